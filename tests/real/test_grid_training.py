@@ -51,6 +51,7 @@ GRIDS = [
     ),
     megatron(2, 2, **V_SHAPES[1], overlap_input_gradients=False, sequence_parallel=True, grad_accum=5),
     *(megatron(2, 2, **keys, **PIECES, checkpointing="selective", grad_accum=4) for keys in V_SHAPES),
+    *(megatron(1, 2, 2, **keys, shape="experts", expert=2, data="zero1", grad_accum=4) for keys in V_SHAPES),
     axonn(2, 1, 2, pipeline=2, order="zb-h1", grad_accum=4),
     *(
         megatron(2, 2, 2, data=data, shape=shape, sequence_parallel=shape == "tied")

@@ -50,7 +50,8 @@ class SmallStep:
 
     `floor_s`: the same end times if there were only the model's kernels and the collectives inside layers that they
     wait for, each with its lower bound (`Prices.floor_s`); these do not depend on where a plan keeps its weights.
-    `embedding_s`, `head_s`: the sums of these lower bounds over the embedding and the head, in one micro-batch.
+    `embedding_s`, `head_s`: the sums of these lower bounds over the embedding and the head, in one micro-batch;
+    `computed_s`: their sum over all kernels of one.
     `kernels_s`: seconds that the compute lane is busy until the end of each micro-batch, and of the step. `busy_s`:
     busy seconds of the compute lane until the end of the step, per micro-batch, of which products of weights take
     `products_s`; `aside_s`: seconds of collectives of weights and gradients on other lanes, per micro-batch (those in
@@ -59,7 +60,8 @@ class SmallStep:
 
     Bytes on a rank: `persistent_bytes`: tensors that live for the whole step; `peak_bytes`: peak of buffers over time,
     of which `passing_bytes` are weights and gradients in flight; in program order, the peaks of buffers during layers
-    (`layers_bytes`), during the head (`head_bytes`) and at the end of the step (`end_bytes`).
+    (`layers_bytes`), during the head (`head_bytes`) and at the end of the step (`end_bytes`); `products_bytes`: the
+    activations that products for weight gradients of layers read in one micro-batch.
     """
 
     micro_s: tuple[float, ...]
@@ -67,6 +69,7 @@ class SmallStep:
     floor_s: tuple[float, ...]
     embedding_s: float
     head_s: float
+    computed_s: float
     kernels_s: tuple[float, ...]
     busy_s: float
     products_s: float
@@ -77,6 +80,7 @@ class SmallStep:
     layers_bytes: int
     head_bytes: int
     end_bytes: int
+    products_bytes: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,6 +194,15 @@ def _sizes(schedule: Schedule) -> dict[str, int]:
     }
 
 
+def _read_by_products(form: SmallForm, size: Mapping[str, int]) -> float:
+    """Return the bytes of activations that the products of a micro-batch's layers read which make gradients of
+    weights."""
+    ops, tensors = form.schedule.ops, form.schedule.tensors
+    read = {ref.name for op in ops if isinstance(op, Compute) and op.named.part == "wgrad" for ref in op.reads}
+    held = (size[name] for name, _, _ in form.held if name in read and tensors[name].per_layer)
+    return sum(held) / len(form.micro_ends)
+
+
 def _work(case: Case, layers: Iterable[int], batch: int) -> Workload:
     """Return the graph of a micro-batch of a model that has only these layers of the case's, given by their numbers."""
     work = case.workload_of(case.shape, batch)
@@ -283,6 +296,8 @@ def _small(form: SmallForm, schedule: Schedule, prices: Prices, hidden: float) -
         floor_s=tuple(least[op] for op in form.chain_ends),
         embedding_s=of_call.get("embedding", 0.0) + of_call.get("embedding.backward", 0.0),
         head_s=of_call.get("head", 0.0),
+        computed_s=sum(floor[number] for number in form.chain if isinstance(schedule.ops[number], Compute))
+        / len(form.micro_ends),
         kernels_s=(*(busy[op] for op in form.micro_ends), busy[-1]),
         busy_s=busy[-1] / len(form.micro_ends),
         products_s=products / len(form.micro_ends),
@@ -297,6 +312,7 @@ def _small(form: SmallForm, schedule: Schedule, prices: Prices, hidden: float) -
         layers_bytes=layers_bytes,
         head_bytes=head_bytes,
         end_bytes=end_bytes,
+        products_bytes=_read_by_products(form, size),
     )
 
 
@@ -477,7 +493,8 @@ def _of_pipeline(case: Case, pair: SmallSteps, small_schedules: SmallSchedules) 
     end_s = max(line(lambda small: small.step_s - small.micro_s[-1]) for line in lines)
 
     def least(small: SmallStep) -> float:
-        return small.floor_s[1] - small.floor_s[0]
+        overlaps = pipeline.order == "dualpipev"
+        return small.computed_s if overlaps else small.floor_s[1] - small.floor_s[0]
 
     embedding_s, head_s = pair.few.embedding_s, pair.few.head_s
     least_s = last(least) - embedding_s  # a path without some of the stage's ops is shorter by no more
@@ -531,5 +548,8 @@ def _stage_bytes(case: Case, pair: SmallSteps, stage: int, line: Line, bare: Lin
     kept += (0 if stage else embedding) + (head if has_head else 0)
     layers_bytes, end_bytes = line(lambda small: small.layers_bytes), line(lambda small: small.end_bytes)
     saved = (min(in_flight, case.grad_accum) - 1) * (layers_bytes - bare(lambda small: small.layers_bytes))
+    if pipeline.splits_backward:  # micro-batches in flight, or those whose weight gradients alone are still to come
+        late = (stage + 1) / 2 if pipeline.order == "dualpipev" else stage
+        saved = max(saved, min(late, case.grad_accum) * line(lambda small: small.products_bytes))
     own_bytes = max(layers_bytes, line(lambda small: small.head_bytes)) if has_head else layers_bytes
     return kept + max(own_bytes + saved, end_bytes)

@@ -258,7 +258,9 @@ class ProgramBuilder:
     def _value_moves(self, src: Ref, dst: Ref, purpose: Purpose) -> None:
         """Add the move of a value to another placement, as one hop over all axes that cut the model. If the value is
         gathered or summed over samples of the batch, the purpose of the move is `statistic`, whatever `purpose`
-        says."""
+        says. In a divided backward there is nothing that could hide the move, so its purpose is `activation` (as in
+        github.com/sail-sg/zero-bubble-pipeline-parallelism, megatron/core/tensor_parallel/layers.py)."""
+        purpose = "activation" if self.divided else purpose
         before, after = (dict(self.tensors[ref.name].placement.shards) for ref in (src, dst))
         of_samples = {axis for axis in self.plan.axes if before.get(axis) == after.get(axis)}
         axes = tuple(axis for axis in self.mesh.live(self.mesh.names) if axis not in of_samples)
