@@ -48,13 +48,14 @@ def grid_mesh(outside: Sizes, data: Sizes, inside: Sizes) -> Mesh:
     return Mesh((*outside, *data, *inside))
 
 
-def refuse_remainder(quantity: str, size: int, key: str, parts: int) -> None:
+def refuse_remainder(quantity: str, size: int, key: str, parts: int, instead: str = "") -> None:
     """Raise InputError if `size`, the size of `quantity`, is not divisible by `parts`, the value of the plan's `key`;
-    the message has the nearest values of the key that work."""
+    the message has the nearest values of the key that work, and ends with what else works."""
     if size % parts == 0:
         return
     raise InputError(
-        f"{key} = {parts} does not divide {quantity} = {size}; nearest that do: {listed(nearest_divisors(size, parts))}"
+        f"{key} = {parts} does not divide {quantity} = {size}; nearest that do: "
+        f"{listed(nearest_divisors(size, parts))}{instead}"
     )
 
 

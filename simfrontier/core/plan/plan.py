@@ -68,17 +68,16 @@ class Pipeline:
 
     Every stage has `chunks` contiguous groups of layers, assigned round-robin (several with interleaved 1F1B), or, in
     an order of V shape, from the first to the last stage and back. `layers` has the number of layers of each group, in
-    the order of the layers; if it is empty, all groups have equally many, where with `ends_as_layers` the embedding and
-    the head count as a layer each. Exchanges between stages block both stages, or, with `overlap`, run on lanes of
-    their own. With `alternates`, the ops of a forward and the backward after it alternate, so that dispatches of
-    experts' rows in each overlap with the computation of the other.
+    the order of the layers; if it is empty, all groups have equally many, or some have one less: first the last group,
+    which has the head, then the first, which has the embedding, then those before the last. Exchanges between stages
+    block both stages, or, with `overlap`, run on lanes of their own. With `alternates`, the ops of a forward and the
+    backward after it alternate, so that dispatches of experts' rows in each overlap with the computation of the other.
     """
 
     axis: str
     order: PipelineOrder = "1f1b"
     chunks: int = 1
     overlap: bool = False
-    ends_as_layers: bool = False
     layers: tuple[int, ...] = ()
     alternates: bool = False
 
@@ -103,9 +102,10 @@ class Pipeline:
 
     def groups(self, num_layers: int, num_stages: int) -> tuple[range, ...]:
         """Return the layers of each group, in the order of the layers."""
-        num_groups, ends = num_stages * self.chunks, int(self.ends_as_layers)
-        each = (num_layers + 2 * ends) // num_groups
-        sizes = self.layers or [each - ends * ((n == 0) + (n == num_groups - 1)) for n in range(num_groups)]
+        last = num_stages * self.chunks - 1
+        most = -(-num_layers // (last + 1))
+        smaller = (last, 0, *range(last - 1, 0, -1))[: most * (last + 1) - num_layers]
+        sizes = self.layers or [most - (number in smaller) for number in range(last + 1)]
         return tuple(range(stop - size, stop) for size, stop in zip(sizes, accumulate(sizes), strict=True))
 
 

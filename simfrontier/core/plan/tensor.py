@@ -11,7 +11,7 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import Field, field_validator
 
-from simfrontier.base.errors import InputError
+from simfrontier.base.errors import InputError, shown
 from simfrontier.base.io import Names
 from simfrontier.core.codecs import Codec
 from simfrontier.core.plan.compression import LEAST_BYTES, Compression, compression_of
@@ -50,8 +50,7 @@ class TensorOptions(Options, ABC):
     order: PipelineOrder = "1f1b"
     chunks: Ranks = 1
     overlap_exchange: bool = False
-    ends_as_layers: bool = False
-    layers: tuple[Annotated[int, Field(ge=0, le=2**20)], ...] = ()
+    layers: Literal["equal", "even"] | tuple[Annotated[int, Field(ge=0, le=2**20)], ...] = "equal"
     cross_entropy: CrossEntropy = USUAL_CROSS_ENTROPY
     data: Options = DdpOptions(family="ddp")
 
@@ -110,8 +109,7 @@ class TensorOptions(Options, ABC):
             order=self.order,
             chunks=self.chunks,
             overlap=self.overlap_exchange or self.chunks > 1,
-            ends_as_layers=self.ends_as_layers,
-            layers=self.layers,
+            layers=self.layers if isinstance(self.layers, tuple) else (),
             alternates=self.alternates,
         )
 
@@ -357,9 +355,9 @@ def batch_axes(mesh: Mesh) -> tuple[str, ...]:
 
 
 def refuse_stages(options: TensorOptions, shape: Shape) -> None:
-    """Raise InputError unless all stages, and all chunks of a stage, have the same number of layers, among which the
-    embedding and the head may count, or the numbers that the options list."""
-    pipeline, chunks, layers = options.pipeline, options.chunks, shape.num_layers + 2 * int(options.ends_as_layers)
+    """Raise InputError for chunks that the order does not have, and unless all stages, and all chunks of a stage, have
+    the same number of layers, or numbers that the options allow or list."""
+    pipeline, chunks, layers = options.pipeline, options.chunks, shape.num_layers
     if options.order == "interleaved" and pipeline > 1 and chunks < 2:
         raise InputError('chunks = 1: order = "interleaved" needs chunks = 2 or more layer runs per stage')
     if options.order in ("gpipe", "1f1b") and chunks > 1:
@@ -367,47 +365,40 @@ def refuse_stages(options: TensorOptions, shape: Shape) -> None:
         raise InputError(f'chunks = {chunks}: order = "{options.order}" has one; allowed: 1, or order = {several}')
     if options.order in V_ORDERS and pipeline > 1 and chunks != 2:
         raise InputError(f'chunks = {chunks}: order = "{options.order}" has two on each stage; allowed: 2')
-    if options.ends_as_layers and pipeline == 1:
-        raise InputError("ends_as_layers = true: there is one stage; allowed: with pipeline = 2 or more")
-    if options.layers:
-        _refuse_layers(options, shape)
+    if options.layers != "equal":
+        _refuse_uneven(options, shape)
         return
-    name = "layers + 2" if options.ends_as_layers else "layers"
-    refuse_remainder(name, layers, "chunks", chunks)
-    quantity, most = name if chunks == 1 else f"{name} / chunks {chunks}", layers // chunks
+    instead = '; or layers = "even"' if pipeline > 1 else ""
+    refuse_remainder("layers", layers, "chunks", chunks, instead)
+    quantity, most = "layers" if chunks == 1 else f"layers / chunks {chunks}", layers // chunks
     if pipeline > most:
         of = "" if chunks == 1 else f" of {chunks} chunks"
         raise InputError(
             f"pipeline = {pipeline} stages{of} are more than the {layers} layers of {shape.name}; "
             f"most stages that work: {most}"
         )
-    refuse_remainder(quantity, most, "pipeline", pipeline)
+    refuse_remainder(quantity, most, "pipeline", pipeline, instead)
 
 
-def _refuse_layers(options: TensorOptions, shape: Shape) -> None:
-    """Raise InputError unless the options list a number of layers for each group, all layers together. A stage that has
-    neither the embedding nor the head needs some, and activations may not return to a stage as it sent them."""
-    got, groups = f"layers = {list(options.layers)}", options.pipeline * options.chunks
-    pipeline = options.stages
-    if pipeline is None:
+def _refuse_uneven(options: TensorOptions, shape: Shape) -> None:
+    """Raise InputError unless numbers of layers in a list are those of all groups, and of all layers together. A stage
+    that has neither the embedding nor the head needs a layer, and activations may not return to a stage unchanged."""
+    pipeline, groups, given = options.stages, options.pipeline * options.chunks, options.layers
+    got = f"layers = {list(given) if isinstance(given, tuple) else shown(given)}"
+    if pipeline is None or options.pipeline == 1:
         raise InputError(f"{got}: there is one stage; allowed: with pipeline = 2 or more")
-    if options.ends_as_layers:
-        raise InputError(f"{got}: ends_as_layers = true divides the layers besides; set only one of the two")
-    if len(options.layers) != groups:
+    if isinstance(given, tuple) and len(given) != groups:
         of = f"pipeline = {options.pipeline}" + (f" × chunks = {options.chunks}" if options.chunks > 1 else "")
-        raise InputError(f"{got}: {len(options.layers)} numbers for {of} groups of layers; allowed: {groups} numbers")
-    if sum(options.layers) != shape.num_layers:
-        raise InputError(f"{got}: {sum(options.layers)} layers; allowed: the {shape.num_layers} of {shape.name}")
+        raise InputError(f"{got}: {len(given)} numbers for {of} groups of layers; allowed: {groups} numbers")
+    if isinstance(given, tuple) and sum(given) != shape.num_layers:
+        raise InputError(f"{got}: {sum(given)} layers; allowed: the {shape.num_layers} of {shape.name}")
+    sizes = [len(layers) for layers in pipeline.groups(shape.num_layers, options.pipeline)]
     homes = [pipeline.home_of(number, options.pipeline)[0] for number in range(groups)]
-    empty = {*homes} - {
-        homes[0],
-        homes[-1],
-        *(stage for stage, size in zip(homes, options.layers, strict=True) if size),
-    }
+    empty = {*homes} - {homes[0], homes[-1], *(stage for stage, size in zip(homes, sizes, strict=True) if size)}
     if empty:
         raise InputError(f"{got}: none on stage {min(empty)}; allowed: 1 or more on a stage without embedding and head")
     held: list[int] = []  # stages that have the activations between two layers, in turn
-    for stage, size in zip(homes, options.layers, strict=True):
+    for stage, size in zip(homes, sizes, strict=True):
         if stage in held[:-1]:
             raise InputError(f"{got}: activations return to stage {stage} unchanged; allowed: 1 or more in between")
         held = [stage] if size else [*held, stage]

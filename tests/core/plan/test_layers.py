@@ -82,13 +82,16 @@ def test_plans_on_the_data_axes(family: str, checkpointing: Checkpointing) -> No
         megatron(2, sequence_parallel=True, data="zero3"),
         megatron(2, 2, data="zero1"),
         megatron(1, 2, order="interleaved", chunks=2, data="zero2"),
+        megatron(1, 2, order="zb-v", chunks=2, data="zero1"),
         megatron(2, 3, layers=(3, 2, 1)),
+        megatron(2, 3, layers="even", order="zb-h1"),
     ],
-    ids=str,
+    ids=lambda each: f"{each.family} {each.pipeline} {each.order} {each.layers}",
 )
 def test_grids(options: Any, checkpointing: Checkpointing) -> None:
-    pattern = "aabbab" if options.layers else "aaabbaba"
-    assert str(check(grid(options, pattern, 24 if options.layers else 16, checkpointing))) == "no findings"
+    uneven = options.layers != "equal"
+    schedule = grid(options, "aabbab" if uneven else "aaabbaba", 24 if uneven else 16, checkpointing)
+    assert str(check(schedule)) == "no findings"
 
 
 # ── built from few ──

@@ -9,7 +9,6 @@ from typing import Any, get_args
 
 import pytest
 
-from simfrontier.base.errors import InputError
 from simfrontier.core.plan.options import Options
 from simfrontier.core.plan.plan import CHUNKED_ORDERS, Pipeline, PipelineOrder
 from simfrontier.core.plan.tensor import TensorOptions
@@ -75,25 +74,19 @@ def test_every_block_of_the_model_in_every_kind_of_grid(options: TensorOptions, 
 
 
 @pytest.mark.parametrize(
-    ("keys", "stages"),
-    [({"pipeline": 4}, [1, 2, 2, 1]), ({"pipeline": 2, "order": "interleaved", "chunks": 2}, [1 + 2, 2 + 1])],
-    ids=["1f1b", "interleaved"],
+    ("layers", "chunks", "stages", "expected"),
+    [
+        (126, 4, 8, [3, *[4] * 30, 3]),  # Llama 3.1 (arXiv 2407.21783, section 3.3.2)
+        (61, 1, 16, [3, *[4] * 13, 3, 3]),
+        (6, 2, 2, [1, 2, 2, 1]),
+        (7, 1, 2, [4, 3]),
+        (8, 1, 4, [2, 2, 2, 2]),
+    ],
 )
-def test_the_embedding_and_the_head_count_as_a_layer_each(keys: dict[str, Any], stages: list[int]) -> None:
-    options = megatron(1, ends_as_layers=True, data="zero1", **keys)
-    schedule = schedule_of(options, 8, shape=other(num_layers=6), micros=4, node=NODE)
-    is_sound(schedule)
-    of_stage = [{call.layer for call in role.calls if call.label == "forward"} for role in schedule.roles]
-    assert sorted(layer for layers in of_stage for layer in layers) == list(range(6))
-    assert [len(layers) for layers in of_stage] == stages
-
-
-def test_llama_has_126_layers_for_eight_stages_of_four_runs() -> None:
-    runs = Pipeline(axis="stage", chunks=4, ends_as_layers=True).groups(126, 8)
-    assert [len(run) for run in runs] == [3, *[4] * 30, 3]
-    assert [layer for run in runs for layer in run] == list(range(126))
-    with pytest.raises(InputError, match="layers \\+ 2"):
-        schedule_of(megatron(1, 4, ends_as_layers=True), 8, shape=FOUR, micros=4)
+def test_even_stages_have_a_layer_less_at_the_ends(layers: int, chunks: int, stages: int, expected: list[int]) -> None:
+    runs = Pipeline(axis="stage", chunks=chunks).groups(layers, stages)
+    assert [len(run) for run in runs] == expected
+    assert [layer for run in runs for layer in run] == list(range(layers))
 
 
 @pytest.mark.parametrize(
@@ -116,11 +109,11 @@ def test_stages_have_the_layers_that_the_plan_lists(keys: dict[str, Any], layers
 
 
 def test_the_layers_of_equal_stages_may_be_listed() -> None:
-    """Nothing but the key differs, from equal stages and from ends that count as a layer each."""
-    for keys, layers in (({}, (3, 3)), ({"ends_as_layers": True, "order": "interleaved", "chunks": 2}, (1, 2, 2, 1))):
-        listed = {key: value for key, value in keys.items() if key != "ends_as_layers"} | {"layers": layers}
+    """Nothing but the key differs."""
+    for keys, layers in (({}, (3, 3)), ({"layers": "even", "order": "interleaved", "chunks": 2}, (1, 2, 2, 1))):
         made, same = (
-            schedule_of(megatron(1, 2, **how), 4, shape=other(num_layers=6), micros=4) for how in (keys, listed)
+            schedule_of(megatron(1, 2, **how), 4, shape=other(num_layers=6), micros=4)
+            for how in (keys, keys | {"layers": layers})
         )
         assert digest(made) == digest(same)
 

@@ -243,11 +243,10 @@ class _Making:
         axes = self.grid.get("x", 1) * self.grid.get("y", 1)
         if model["vocabulary"] % axes:  # AxoNN divides it over both
             model["vocabulary"] = _up(model["vocabulary"], axes)
-        if self._has_ends_as_layers:
-            self.assume("stages of equally many layers, of which the embedding and the head count as one each")
-        elif model["num_layers"] % self.pipeline:
-            model["num_layers"] = _up(model["num_layers"], self.pipeline)
-            self.assume(f"stages of {model['num_layers'] // self.pipeline} layers, some of one less")
+        if model["num_layers"] % self.pipeline:
+            if model.get("checkpoint_every", 1) > 1:  # which divides the layers of every stage
+                model["num_layers"] = _up(model["num_layers"], self.pipeline)
+            self.assume(f"stages of {-(-model['num_layers'] // self.pipeline)} layers, some of one less")
 
     def _guess_size(self) -> None:
         """Set layers and width of a GPT or Llama that is told by its parameters alone to those of a usual shape."""
@@ -261,14 +260,6 @@ class _Making:
         self.model |= {"num_layers": layers, "hidden": hidden}
         text = f"layers and width: {layers} of {hidden}, as usual for {billions} billion parameters"
         self.assumed.append(Unknown(text=text, spread=0.1))
-
-    @property
-    def _has_ends_as_layers(self) -> bool:
-        """Whether stages have equally many layers only if the embedding and the head count as one each, as those who
-        gave Llama 3.1 126 layers count them (arXiv 2407.21783, section 3.3.2)."""
-        layers = self.model["num_layers"]
-        is_even = layers % self.pipeline == 0 or self.model.get("checkpoint_every", 1) > 1
-        return not is_even and (layers + 2) % self.pipeline == 0
 
     # ── batch ──
 
@@ -374,8 +365,8 @@ class _Making:
             return data | rest
         inside = {"context": self.context} if self.context > 1 else {}
         grown = {"tensor": self.tensor, **inside, "pipeline": self.pipeline, **experts, "data": data}
-        if self._has_ends_as_layers:
-            grown["ends_as_layers"] = True
+        if self.model["num_layers"] % self.pipeline:  # the ends have less, as in Llama 3.1 (arXiv 2407.21783, 3.3.2)
+            grown["layers"] = "even"
         return {"family": "megatron", **grown, **rest, **self._interleaving()}
 
     def _experts(self) -> dict[str, int]:
@@ -403,8 +394,7 @@ class _Making:
         if self.pipeline == 1 or self.grid.get("order") != "interleaved":
             return {}
         micros = self.training["batch"] // (self.ranks * self.training["micro_batch"])
-        layers = self.model["num_layers"] + 2 * int(self._has_ends_as_layers)
-        chunks = _chunks(self.grid.get("chunks"), layers // self.pipeline)
+        chunks = _chunks(self.grid.get("chunks"), -(-self.model["num_layers"] // self.pipeline))
         if micros % self.pipeline:
             self.assume("1F1B: the micro-batches do not divide by the stages, as interleaving asks")
             return {}

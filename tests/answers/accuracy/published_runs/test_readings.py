@@ -165,7 +165,7 @@ READ: list[tuple[dict[str, str], dict[str, Any]]] = [
     # 126 layers, the embedding and the head on eight stages
     (
         {"system": "Megatron-Bridge", "model_shape": "LLAMA3.1_405B", "plan": "tp 4, pp 8, vp 4", "devices": "32"},
-        {"model.num_layers": 126, "plan.ends_as_layers": True, "plan.chunks": 4},
+        {"model.num_layers": 126, "plan.layers": "even", "plan.chunks": 4},
     ),
     # 32 sequences a rank in as many micro-batches as stages
     (
