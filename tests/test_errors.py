@@ -98,6 +98,7 @@ COMMANDS = [
     ("check {tmp}/none.json", "{tmp}/none.json", "No such file"),
     ("replay {tmp}/text.txt --scenario TOY", "{tmp}/text.txt", "line 1 column 1"),
     ("calibrate {tmp}/text.txt --out {tmp}/out.toml", "{tmp}/text.txt", "nccl-tests"),
+    ("run TOY --plans fsdp", 'got "fsdp"', 'did you mean "zero3", or "hsdp" (HYBRID_SHARD)?'),
     ("validate {tmp}/none.csv", "{tmp}/none.csv", "No such file"),
     ("validate --harness none", "--harness", "file of your own"),
     ("crosscheck {tmp}/none {tmp}", "{tmp}/none", "no such file or folder"),

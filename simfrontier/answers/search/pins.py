@@ -31,6 +31,7 @@ ALSO_CALLED: Mapping[str, str] = {
     "tp": "tensor",
     "pp": "pipeline",
     "ep": "expert",
+    "cp": "context",
     "sp": "sequence_parallel",
     "mbs": "micro_batch",
 }
@@ -39,6 +40,7 @@ DIMENSIONS: Mapping[str, PlanDimension] = {
     "tensor": PlanDimension("tensor-parallel ranks (megatron)"),
     "sequence_parallel": PlanDimension("norms sharded along the sequence (megatron)", (True, False)),
     "expert": PlanDimension("ranks among which the experts of a layer are divided (megatron)"),
+    "context": PlanDimension("ranks among which the sequence is divided (megatron)"),
     "x": PlanDimension("ranks that share the inputs of products (axonn)"),
     "y": PlanDimension("ranks that share the outputs of products (axonn)"),
     "z": PlanDimension("ranks that share the storage of weights (axonn)"),

@@ -21,6 +21,7 @@ from simfrontier.core.workload import USUAL_CROSS_ENTROPY, GptShape
 from simfrontier.inputs.scenario import Case, Scenario, mesh_of, options_of
 
 TUNED = "tuned"  # what a plan is called before it has a place
+LONG, PIECE = 16_384, 8_192  # positions: of a sequence that is divided unasked, and of a rank's least piece of it
 MOST_SEQUENCES = 32  # of a rank in a micro-batch that is tried unasked
 Grid = Mapping[str, Value]
 ORDER_WORDS = {"gpipe": "GPipe", "zb-h1": "ZB-H1", "zb-v": "ZB-V", "dualpipev": "DualPipeV"}
@@ -32,9 +33,9 @@ PLAIN: Grid = {  # values where a grid does not say; of other dimensions 1
 }
 WITH_EXPERTS = ("ddp", "zero1", "zero2", "zero3")  # shardings of states where experts are divided
 LACKED = {  # dimensions that a family does not have
-    "zero": ("tensor", "expert", "x", "y", "z", "pipeline", *PLAIN),
+    "zero": ("tensor", "expert", "context", "x", "y", "z", "pipeline", *PLAIN),
     "megatron": ("x", "y", "z"),
-    "axonn": ("tensor", "expert", "sequence_parallel", "order", "compression"),
+    "axonn": ("tensor", "expert", "context", "sequence_parallel", "order", "compression"),
 }
 
 
@@ -162,7 +163,9 @@ class Space:
                     )
 
     def _layouts(self) -> Iterator[tuple[str, Grid, Mesh, StateSharding]]:
-        for family in self.pins.of("family", FAMILIES):
+        shape = self.scenario.at(self.size).shape
+        without = {"axonn"} if isinstance(shape, GptShape) and shape.num_experts else set()
+        for family in self.pins.of("family", [each for each in FAMILIES if each not in without]):
             for grid in self._grids(str(family)):
                 mesh = self._mesh(str(family), grid)
                 if mesh is None:
@@ -214,28 +217,27 @@ class Space:
     def _megatron_grids(self) -> Iterator[Grid]:
         pins, layers = self.pins, self.scenario.at(self.size).shape.num_layers
         depths = [n for n in range(1, layers + 1) if layers % n == 0 and self.size % n == 0]
-        for tensor, pipeline, expert in product(
+        for tensor, pipeline, expert, context in product(
             pins.numbers("tensor", self._few()),
             pins.numbers("pipeline", depths),
             pins.numbers("expert", self._experts()),
+            pins.numbers("context", self._contexts()),
         ):
-            if tensor * pipeline * expert == 1 or tensor * pipeline > self.size:
-                self.refused.append(
-                    f"tensor × pipeline = {tensor * pipeline}: allowed with megatron: 2 to {self.size:,} devices"
-                )
+            ranks = tensor * pipeline * context
+            if ranks * expert == 1 or ranks > self.size:
+                name = "tensor × pipeline" + " × context" * (context > 1)
+                self.refused.append(f"{name} = {ranks}: allowed with megatron: 2 to {self.size:,} devices")
                 continue
-            experts = {"expert": expert} if expert > 1 else {}
-            if expert > 1 and tensor > 1 and expert % tensor == 0:  # whole experts, as most recipes have them
-                experts["expert_tensor"] = 1
+            inside = _beside(tensor, expert, context)
             for order, sequence, policy, way in product(
                 pins.of("order", ("1f1b",)) if pipeline > 1 else ("1f1b",),
-                (False, True) if tensor > 1 else (False,),
+                [cut for cut in (False, True) if cut == (tensor > 1) or (tensor > 1 and expert == 1)],
                 self.loss.compressions(pins),
                 pins.of("cross_entropy", (USUAL_CROSS_ENTROPY,)),
             ):
                 if pins.allow("order", order) and pins.allow("sequence_parallel", sequence):
                     more = {"sequence_parallel": sequence, "order": order, "compression": policy, "cross_entropy": way}
-                    yield {"tensor": tensor, "pipeline": pipeline, **experts, **_unlike_plain(more)}
+                    yield {"tensor": tensor, "pipeline": pipeline, **inside, **_unlike_plain(more)}
 
     def _axonn_grids(self) -> Iterator[Grid]:
         pins, few = self.pins, self._few()
@@ -256,11 +258,18 @@ class Space:
                 self.refused.append(f"x × y × z × pipeline = {ranks}: allowed with axonn: 2 to {self.size:,} devices")
 
     def _experts(self) -> tuple[int, ...]:
-        """Return the numbers of ranks among which experts are divided: 1, and powers of two that divide the blocks of
-        experts with equally many rows."""
+        """Return the numbers of ranks among which experts are divided: 1, and powers of two, from half a node on, that
+        divide the blocks of experts with equally many rows. Fewer ranks are as many calls for less room."""
         shape = self.scenario.at(self.size).shape
         blocks = shape.routed_rows[0] if isinstance(shape, GptShape) and shape.num_experts else 1
-        return tuple(n for n in _powers(min(blocks, self.size)) if blocks % n == 0)
+        least = min(blocks, self.scenario.machine.devices_per_node) // 2
+        return tuple(n for n in _powers(min(blocks, self.size)) if blocks % n == 0 and (n == 1 or n >= least))
+
+    def _contexts(self) -> tuple[int, ...]:
+        """Return the numbers of ranks among which the sequence is divided: 1, and for longer sequences than
+        `LONG` powers of two up to pieces of `PIECE` positions."""
+        length = self.scenario.at(self.size).shape.sequence
+        return _powers(length // PIECE) if length > LONG else (1,)
 
     def _few(self) -> tuple[int, ...]:
         """Return the possible numbers of ranks that share a matrix product: powers of two up to the devices of two
@@ -306,6 +315,19 @@ def _keys(family: str, grid: Grid) -> dict[str, Value]:
     """Return the keys of a grid in a plan's table: orders that have several chunks on a stage get two."""
     chunks = {"chunks": 2} if grid.get("order") in CHUNKED_ORDERS else {}
     return {"family": family, **grid, **chunks}
+
+
+def _beside(tensor: int, expert: int, context: int) -> dict[str, Value]:
+    """Return the keys of a grid for experts and for the sequence: whole experts where tensor-parallel ranks allow it,
+    and keys and values around a ring, as most recipes have them."""
+    out: dict[str, Value] = {}
+    if expert > 1:
+        out["expert"] = expert
+    if expert > 1 and tensor > 1 and expert % (tensor * context) == 0:
+        out["expert_tensor"] = 1
+    if context > 1:
+        out |= {"context": context, "context_by": "ring"}
+    return out
 
 
 def _unlike_plain(grid: Grid) -> dict[str, Value]:

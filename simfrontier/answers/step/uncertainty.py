@@ -165,7 +165,7 @@ def slowest(rank_class: NDArray[np.integer], representative: NDArray[np.integer]
 
 
 def band_of(samples: Floats) -> tuple[float, float, float]:
-    """Return the 90 % interval of samples with their median: the 5 %, the 50 % and the 95 % quantile."""
+    """Return the range of 90 % of samples with their median: the 5 %, the 50 % and the 95 % quantile."""
     low, middle, high = np.quantile(samples, QUANTILES).tolist()
     return low, middle, high
 

@@ -1,7 +1,7 @@
 """The columns of results: name, meaning, unit, and how each is computed from a simulated step.
 
 A column without a suffix is of the median step of the samples, `_p05`, `_p50` and `_p95` are the ends and the middle of
-its 90 % interval, `_nominal` is the step without variation. An empty cell is "".
+90 % of the samples, `_nominal` is the step without variation. An empty cell is "".
 """
 
 from __future__ import annotations
@@ -195,8 +195,8 @@ RESULTS: Final[tuple[Column, ...]] = (
     ),
     _seconds(
         "step_time_p05_s",
-        "step, low end of the 90 % interval",
-        "low end of the 90 % interval of the sampled steps; empty without samples",
+        "step, low end of 90 % of the samples",
+        "below this are 5 % of the sampled steps; empty without samples",
         lambda case: case.of_samples(0),
     ),
     _seconds(
@@ -207,8 +207,8 @@ RESULTS: Final[tuple[Column, ...]] = (
     ),
     _seconds(
         "step_time_p95_s",
-        "step, high end of the 90 % interval",
-        "high end of the 90 % interval of the sampled steps; empty without samples",
+        "step, high end of 90 % of the samples",
+        "above this are 5 % of the sampled steps; empty without samples",
         lambda case: case.of_samples(2),
     ),
     _seconds("step_time_nominal_s", "time of a nominal step", f"time {_NOMINAL}", lambda case: case.step.step_s),

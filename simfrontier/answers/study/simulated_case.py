@@ -236,7 +236,7 @@ class SimulatedCase:
         return None if self.samples_s is None else band_of(self.samples_s)
 
     def of_samples(self, number: int) -> float | str:
-        """Return the lower end (`number` 0), the median (1) or the upper end (2) of the 90 % interval of the step time
+        """Return the lower end (`number` 0), the median (1) or the upper end (2) of 90 % of the sampled step times
         in seconds; "" without samples.
         """
         return "" if self._band is None else self._band[number]

@@ -101,8 +101,12 @@ def options_of(name: str, table: Mapping[str, Any]) -> Options:
 def unknown_family(name: object, allowed: Collection[str]) -> str:
     """Return the error message for a name that is neither a plan nor a family; for a name from another program, it
     suggests the equivalent family."""
-    same = ALSO_CALLED.get(str(name).lower())
-    return f'got {shown(name)}; did you mean "{same}"?' if same in allowed else unknown(name, allowed)
+    called = str(name).lower()
+    same = ALSO_CALLED.get(called)
+    if same not in allowed:
+        return unknown(name, allowed)
+    in_node = ', or "hsdp" (HYBRID_SHARD)' if called.startswith("fsdp") and "hsdp" in allowed else ""
+    return f'got {shown(name)}; did you mean "{same}"{in_node}?'
 
 
 def names_softmax(options: Options) -> bool:

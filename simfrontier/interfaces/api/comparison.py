@@ -145,8 +145,9 @@ class Comparison:
         """Return one of the page's charts as a plotly figure.
 
         `kind`: "rate" (tokens per second and device), "step_time" and "efficiency" are lines against the number of
-        devices, with 90 % intervals; "breakdown" and "traffic" are bars of the parts of a step (s) and of the bytes
-        sent, at the largest size; "memory" and "timeline" show one `plan` (default: the fastest) at the largest size.
+        devices, with 90 % of the samples; "breakdown" and "traffic" are bars of the parts of a step (s) and of the
+        bytes sent, at the largest size; "memory" and "timeline" show one `plan` (default: the fastest) at the largest
+        size.
         """
         import plotly.graph_objects as go
 

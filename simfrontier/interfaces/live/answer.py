@@ -235,7 +235,7 @@ class Answerer:
 
 
 def _rates(view: StudyView, outcome: study.PlanOutcome) -> dict[str, Any]:
-    """Return the rate of a plan with its 90 % interval and the parts of its step, or the reason why the plan does not
+    """Return the rate of a plan with 90 % of its samples and the parts of its step, or the reason why the plan does not
     fit."""
     row = result_row(outcome)
     made: dict[str, Any] = {"plan": outcome.plan, "colour": view.marks[outcome.plan].colour, "fits": row["fits"]}

@@ -18,7 +18,7 @@ SAME = 0.0005  # plans whose rates are nearer than this are called equal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampled:
-    """A value from median step times, with the 90 % interval of its samples."""
+    """A value from median step times, with the range of 90 % of its samples."""
 
     low: float
     median: float

@@ -19,10 +19,11 @@ Range = tuple[float, float]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedFigure:
     """Published number of a plan and its prediction (None if there is none: `state` says why): the median of its
-    samples, with their 90 % interval (`sampled`). `unknown`: range of the prediction over the variations of unknown
-    settings. A share of peak performance is 0 to 1. Ratios and shares refer to TFLOPS as published. `rate`: for a ratio
-    or a share, the plan's own rate in tokens per second and device; `first`: the size to which an efficiency is
-    relative, None if unknown."""
+    samples, with the range of 90 % of them (`sampled`). `unknown`: range of the prediction over the variations of
+    unknown settings. A share of peak performance is 0 to 1. Ratios and shares refer to TFLOPS as published. `rate`: for
+    a ratio or a share, the plan's own rate in tokens per second and device; `first`: the size to which an efficiency is
+    relative, None if unknown.
+    """
 
     plan: str
     devices: int
@@ -94,7 +95,7 @@ def _ratios(view: StudyView, figures: PublishedTable) -> list[PublishedFigure]:
 
 
 def _sampled_ratio(view: StudyView, outcome: PlanOutcome | None, first: PlanOutcome | None) -> Range | None:
-    """Return the 90 % interval of the ratio of two plans' TFLOPS, as published, over paired samples; None without
+    """Return the range of 90 % of the paired samples of the ratio of two plans' TFLOPS, as published; None without
     samples."""
     if outcome is None or first is None or outcome.samples_s is None or first.samples_s is None:
         return None

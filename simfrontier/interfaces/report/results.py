@@ -67,9 +67,9 @@ def manifest(study: Study) -> dict[str, Any]:
 
 def waiting_of(view: StudyView) -> dict[str, dict[str, Any]]:
     """Return by plan the seconds that ranks wait in a step, averaged over the samples, at the largest size; empty if
-    devices do not vary in speed. `in_step_s`: extra time of the step (90 % interval, with the median); `in_calls_s`: by
-    name of a collective call, the mean time that a rank waits in it, overlapped with kernels or not, the longest
-    first."""
+    devices do not vary in speed. `in_step_s`: extra time of the step (90 % of the samples, with the median);
+    `in_calls_s`: by name of a collective call, the mean time that a rank waits in it, overlapped with kernels
+    or not, the longest first."""
     found = {}
     for outcome in view.drawn:
         if outcome.waits is not None:

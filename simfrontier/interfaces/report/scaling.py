@@ -1,4 +1,4 @@
-"""Charts of rate, step time and scaling efficiency against the number of devices, with 90 % intervals of the
+"""Charts of rate, step time and scaling efficiency against the number of devices, with 90 % of the
 samples."""
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class PublishedPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Banded:
-    """A quantity that is drawn with its 90 % interval and its nominal value: the names of its columns, and its unit."""
+    """A quantity that is drawn with 90 % of its samples and its nominal value: the names of its columns, its unit."""
 
     median: str
     low: str
@@ -121,7 +121,7 @@ def _banded(
 
 
 def _band(plan: str, rows: Sequence[Row], colour: str, shown: _Banded, is_one: bool) -> theme.PlotTrace:
-    """Return the 90 % interval of a plan: an area, or a bar if there is only one size."""
+    """Return the range of 90 % of the samples of a plan: an area, or a bar if there is only one size."""
     sizes = [row["devices"] for row in rows]
     fixed: dict[str, Any] = {"legendgroup": plan, "showlegend": False, "hoverinfo": "skip"}
     if is_one:
@@ -138,8 +138,8 @@ def _nominal(plan: str, rows: Sequence[Row], mark: theme.PlanMark, device: str, 
     values in the hover text."""
     words = [
         f"<b>{escape(plan)}</b>, {row['devices']:,} {device}s<br>nominal: {number(row[shown.nominal])} {shown.unit}<br>"
-        f"median: {number(row[shown.median])} (90 % interval {number(row[shown.low])} to {number(row[shown.high])}) "
-        f"{shown.unit}"
+        f"median: {number(row[shown.median])} {shown.unit} "
+        f"(90 % of the samples {number(row[shown.low])} to {number(row[shown.high])})"
         for row in rows
     ]
     return theme.points(

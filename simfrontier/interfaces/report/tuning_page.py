@@ -86,12 +86,12 @@ def _cloud(plans: Sequence[search.TunedPlan], kind: str, is_simulated: bool) -> 
 
 
 def _spreads(known: Sequence[tuple[search.TunedPlan, Band]]) -> theme.PlotTrace:
-    """Return 90 % intervals of the sampled step times, as bars around the medians."""
+    """Return 90 % of the sampled step times, as bars around the medians."""
     middles, peaks = _places((band[1], plan.peak_bytes) for plan, band in known)
     bars = {"color": "rgba(127,127,127,0.75)", "thickness": 1.2, "width": 3}
     marker = {"symbol": "line-ns-open", "size": 7, "color": "rgba(127,127,127,0.9)"}
     error_x = theme.error_bars([band for _, band in known], **bars)
-    return theme.line("90 % interval", middles, peaks, mode="markers", marker=marker, error_x=error_x)
+    return theme.line("90 % of the samples", middles, peaks, mode="markers", marker=marker, error_x=error_x)
 
 
 def _stars(own: Sequence[tuple[search.OwnPlan, search.SimulatedPlan]]) -> theme.PlotTrace:
@@ -126,7 +126,7 @@ def _capacity(capacity_bytes: float, is_far: bool) -> dict[str, Any]:
 
 
 def order(found: TuningFindings) -> theme.Figure:
-    """Plot the simulated plans, the fastest on top: nominal step time, and median and 90 % interval of the samples."""
+    """Plot the simulated plans, the fastest on top: nominal step time, and median and 90 % of the samples."""
     plans, labels = found.outcome.simulated, _labels(found.outcome.simulated)
     named = {plan.candidate: label for plan, label in zip(plans, labels, strict=True)}
     bands = [(named[plan.candidate], band) for plan, band in _bands(plans)]
@@ -151,11 +151,11 @@ def order(found: TuningFindings) -> theme.Figure:
 
 def _medians(bands: Sequence[tuple[str, Band]]) -> theme.PlotTrace:
     words = [
-        f"{label}<br>median {quantity(middle, 's')}, 90 % interval {between(low, high, 's')}"
+        f"{label}<br>median {quantity(middle, 's')}, 90 % of the samples {between(low, high, 's')}"
         for label, (low, middle, high) in bands
     ]
     return theme.points(
-        "median, 90 % interval",
+        "median, 90 % of the samples",
         [middle for _, (_, middle, _) in bands],
         [label for label, _ in bands],
         theme.INK,
@@ -205,12 +205,12 @@ def hover(plan: search.TunedPlan) -> str:
     if plan.simulated is None:
         return f"{words}, estimated; floor {quantity(plan.estimate.floor_s, 's')}"
     band = plan.simulated.band_s
-    sampled = f"; 90 % interval {between(band[0], band[2], 's')}" if band else ""
+    sampled = f"; 90 % of the samples {between(band[0], band[2], 's')}" if band else ""
     return f"{words}, simulated{sampled}<br>estimated {quantity(plan.estimate.step_s, 's')}"
 
 
 def _bands(plans: Sequence[search.TunedPlan]) -> list[tuple[search.TunedPlan, Band]]:
-    """Return the plans that have samples, with the 90 % intervals of their step times."""
+    """Return the plans that have samples, with the low end, median and high end of 90 % of their step times."""
     return [(plan, plan.simulated.band_s) for plan in plans if plan.simulated and plan.simulated.band_s]
 
 

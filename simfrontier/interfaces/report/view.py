@@ -148,7 +148,7 @@ def comparable(scenario: Scenario) -> PublishedTable | None:
 
 
 def result_row(outcome: PlanOutcome) -> Row:
-    """Return the row of an outcome with its rate (`RATE`) at the nominal step, and at both ends of the 90 % interval of
+    """Return the row of an outcome with its rate (`RATE`) at the nominal step, and at both ends of 90 % of
     its samples (columns `_nominal`, `_p05` and `_p95`); None for missing values."""
     row = {column: None if cell == "" else cell for column, cell in outcome.row.items()}
     steps = {"nominal": "step_time_nominal_s", "p05": "step_time_p95_s", "p95": "step_time_p05_s"}

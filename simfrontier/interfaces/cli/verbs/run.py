@@ -136,8 +136,8 @@ def _grids(found: results.Findings) -> Iterator[str]:
 
 
 def _bands(found: results.Findings, view: StudyView) -> Iterator[str]:
-    """Yield for each plan at the largest size the median rate, its 90 % interval and the nominal rate; nothing without
-    samples."""
+    """Yield for each plan at the largest size the median rate, 90 % of its samples and the nominal rate; nothing
+    without samples."""
     rate = "tokens_per_s_per_device"
     sampled = [row for row in view.rows_at(view.largest) if row[f"{rate}_p05"]]
     if sampled:
@@ -234,7 +234,7 @@ def _published(found: results.Findings, differ: bool) -> Iterator[str]:
             yield f"{message}, {share.state}"
             continue
         slowest = f" with the slowest of {share.devices:,}" if differ else ""
-        sampled = f", 90 % interval {phrases.percent_between(*share.sampled)}{slowest}" if share.sampled else ""
+        sampled = f", 90 % of the samples {phrases.percent_between(*share.sampled)}{slowest}" if share.sampled else ""
         unknown = f", {phrases.percent_between(*share.unknown)} over unknown settings" if share.unknown else ""
         yield f"{message}, predicted {phrases.percent(share.predicted)}{sampled}{unknown}"
     called = "prediction with these settings" if published["changed_settings"] else "default prediction"
@@ -248,7 +248,7 @@ def _ratio(ratio: PublishedFigure, first: PublishedFigure, called: str) -> str:
         states = [(one.plan, f"{'was ' if one.state == phrases.NOT_RUN else ''}{one.state}") for one in (ratio, first)]
         why = " and ".join(f"{plan} {state}" for plan, state in states if state)
         return f"{name} was published as {ratio.published:g}; there is no prediction, because {why}."
-    ranges = {"90 % interval": ratio.sampled, "over unknown settings": ratio.unknown}
+    ranges = {"90 % of the samples": ratio.sampled, "over unknown settings": ratio.unknown}
     parts = "; ".join(f"{what} {ends[0]:.3f} to {ends[1]:.3f}" for what, ends in ranges.items() if ends)
     far, within = phrases.distance(ratio.predicted, ratio.published), f" ({parts})" if parts else ""
     far += " to" if far.startswith("equal") else ""

@@ -176,7 +176,7 @@ def print_tuning(outcome: search.TuningOutcome, folder: Path, top: int, page: bo
     tell(f"Stacks: {_stacks(shown)}.", style="dim")
     if found.num_samples:
         text = f"Probability of being the fastest of these {len(outcome.simulated)}, over {found.num_samples} samples"
-        tell(f"{text}; steps are their medians, with the 90 % interval.", style="dim")
+        tell(f"{text}; steps are their medians, with 90 % of the samples.", style="dim")
     screen.print("Between nodes, in a node, in a package: exposed communication.", style="dim")
     screen.print()
     say("tune", "lead", found)
@@ -207,7 +207,7 @@ def _stacks(shown: Sequence[search.TunedPlan]) -> str:
 def _times(found: TuningFindings) -> list[Column]:
     columns: list[Column] = [("step", lambda _, plan: quantity(plan.step_s, "s"))]
     if found.num_samples:
-        columns.append(("90 % interval", lambda _, plan: "".join(said("tune", "band", plan.simulated))))
+        columns.append(("90 % of the samples", lambda _, plan: "".join(said("tune", "band", plan.simulated))))
         columns.append(("fastest", lambda place, _: "".join(said("tune", "chance", found, place))))
     return [*columns, ("memory", lambda _, plan: quantity(plan.peak_bytes, "bytes"))]
 
