@@ -1,12 +1,13 @@
 """Workloads: models as graphs of ops on logical (undistributed) tensors, and the catalog of named model shapes."""
 
+from simfrontier.core.workload.attention_architecture import Norm as Norm, Positions as Positions
 from simfrontier.core.workload.catalog import (
     MODELS as MODELS,
     find_model as find_model,
     known_model as known_model,
     known_models as known_models,
 )
-from simfrontier.core.workload.gpt_architecture import Norm as Norm, Positions as Positions, Router as Router
+from simfrontier.core.workload.gpt_architecture import Router as Router
 from simfrontier.core.workload.gpt_model import gpt as gpt
 from simfrontier.core.workload.gpt_shape import GptShape as GptShape, neox_flops as neox_flops
 from simfrontier.core.workload.graph import (

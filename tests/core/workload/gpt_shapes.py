@@ -37,9 +37,7 @@ NAMED: Final = {
         **{"positions": "rotary", "norm": "rmsnorm", "biases": False, "gated": True, "causal": True},
     ),
     "windows": replace(BASE, causal=True, window=7, full_every=2),
-    "latent keys": replace(
-        BASE, kv_rank=6, nope_features=2, rope_features=2, value_features=7, positions="rotary", qkv_biases=False
-    ),
+    "latent keys": replace(BASE, kv_rank=6, nope_features=2, rope_features=2, value_features=7, positions="rotary"),
     "all at the embedding": replace(
         BASE, positions="learned", embedding_norm=True, norm="rmsnorm", gated=True, dropout=True
     ),
