@@ -18,8 +18,10 @@ def scenario(
     samples: int = 0,
     plans: dict[str, dict[str, Any]] | None = None,
     tune: dict[str, Any] | None = None,
+    model: dict[str, Any] | None = None,
 ) -> Scenario:
-    """A GPT of `layers` layers, 16 heads and sequences of 256, on a machine with that much memory per device."""
+    """A GPT of `layers` layers, 16 heads and sequences of 256, on a machine with that much memory per device; `model`:
+    more of its keys."""
     document: dict[str, Any] = {
         "name": "small",
         "title": "A small GPT",
@@ -33,6 +35,7 @@ def scenario(
             "vocabulary": 2048,
             "sequence": 256,
             "precision": "bf16",
+            **(model or {}),
         },
         "training": {"batch": batch},
         "run": {"devices": [devices]},

@@ -6,18 +6,21 @@ import random
 from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache
+from typing import Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
 
 from simfrontier.answers.search.pins import LossyPolicy, pins_of
 from simfrontier.answers.search.space import Candidate, Space
+from simfrontier.answers.search.states import LayerStates
 from simfrontier.answers.search.step_estimate import SmallSchedules, estimate
-from simfrontier.answers.study import BuiltSchedule, schedule_of_case, simulated
+from simfrontier.answers.study import BuiltSchedule, ScheduleCache, schedule_of_case, simulated
 from simfrontier.base.errors import InputError
 from simfrontier.core.cost import Prices
+from simfrontier.core.engine import fullest
 from simfrontier.core.program import peak_bytes
-from simfrontier.inputs.scenario import Scenario
+from simfrontier.inputs.scenario import Scenario, options_of
 from tests.answers.search.small import scenario
 
 SIZES = {"frontier": (8, 16, 24, 64), "perlmutter": (4, 16, 32), "lumi-g": (16, 32)}
@@ -89,6 +92,38 @@ def is_no_less_than_its_floor(made: Scenario, candidate: Candidate, devices: int
         step = simulated(made, built, fidelity)
         assert result.floor_s <= step.step_s * (1 + 1e-12), (candidate.name, fidelity)
     assert result.floor_s <= result.step_s * (1 + 1e-9)
+
+
+MIXED = {"experts": 8, "experts_per_token": 2, "expert_ffn": 2048, "residual": "sequential", "causal": True}
+
+
+@pytest.mark.parametrize(
+    ("model", "table"),
+    [
+        ({}, {"pipeline": 4, "layers": "even"}),
+        ({}, {"pipeline": 4, "layers": [0, 3, 5, 2]}),
+        ({}, {"pipeline": 2, "layers": [4, 1, 2, 3], "chunks": 2, "order": "interleaved"}),
+        ({}, {"pipeline": 2, "layers": [4, 1, 2, 3], "chunks": 2, "order": "zb-v"}),
+        ({**MIXED, "dense_layers": 2}, {"tensor": 2}),
+        ({**MIXED, "dense_layers": 3}, {"pipeline": 2}),
+        ({**MIXED, "dense_layers": 1}, {"pipeline": 4, "layers": "even", "expert": 2}),
+        ({**MIXED, "expert_every": 2}, {"pipeline": 2, "order": "interleaved", "layers": "even", "chunks": 2}),
+    ],
+    ids=str,
+)
+def test_uneven_stages_and_layers_of_two_kinds(model: dict[str, Any], table: dict[str, Any]) -> None:
+    """No floor is above a simulated time, and estimates are near it: of time, and of the bytes of the fullest rank."""
+    made = scenario(16, 64, layers=10, model=model)
+    case = made.case_with(
+        "tried", options_of("tried", {"family": "megatron", "data": {"family": "zero1"}, **table}), 16
+    )
+    result = estimate(case, SmallSchedules(Prices(made.machine, made.library, 16)))
+    built = ScheduleCache().of_case(made, case)
+    step = simulated(made, built, "analytic")
+    assert result.floor_s <= step.step_s
+    assert result.step_s == pytest.approx(step.step_s, rel=0.15)
+    assert result.peak_bytes == pytest.approx(fullest(step, built.peaks).peak_bytes, rel=0.1)
+    assert LayerStates().num_bytes(case) <= fullest(step, built.peaks).peak_bytes
 
 
 @settings(max_examples=25, deadline=None)
