@@ -25,6 +25,7 @@ LONG, PIECE = 16_384, 8_192  # positions: of a sequence that is divided unasked,
 MOST_SEQUENCES = 32  # of a rank in a micro-batch that is tried unasked
 Grid = Mapping[str, Value]
 ORDER_WORDS = {"gpipe": "GPipe", "zb-h1": "ZB-H1", "zb-v": "ZB-V", "dualpipev": "DualPipeV"}
+MOST_UNEVEN = 1.1  # layers of the fullest stage relative to the mean
 PLAIN: Grid = {  # values where a grid does not say; of other dimensions 1
     "sequence_parallel": False,
     "order": "1f1b",
@@ -139,7 +140,7 @@ class Space:
         for family, grid, mesh, states in self._layouts():
             keys = states.table(mesh, mesh.names if family == "zero" else batch_axes(mesh))
             if family != "zero":  # beside a grid a family without further settings is its name
-                keys = {**_keys(family, grid), "data": keys["family"] if len(keys) == 1 else keys}
+                keys = {**self._keys(family, grid), "data": keys["family"] if len(keys) == 1 else keys}
             options = options_of(TUNED, keys)
             ranks = options.batch_ranks(mesh) if isinstance(options, TensorOptions) else mesh.num_ranks
             for micro, checkpointing, more in product(self._micro_batches(ranks), checkpointings, kernels):
@@ -215,11 +216,10 @@ class Space:
             yield from self._axonn_grids()
 
     def _megatron_grids(self) -> Iterator[Grid]:
-        pins, layers = self.pins, self.scenario.at(self.size).shape.num_layers
-        depths = [n for n in range(1, layers + 1) if layers % n == 0 and self.size % n == 0]
+        pins = self.pins
         for tensor, pipeline, expert, context in product(
             pins.numbers("tensor", self._few()),
-            pins.numbers("pipeline", depths),
+            pins.numbers("pipeline", self._depths()),
             pins.numbers("expert", self._experts()),
             pins.numbers("context", self._contexts()),
         ):
@@ -277,8 +277,23 @@ class Space:
         """
         return _powers(max(8, 2 * self.scenario.machine.devices_per_node))
 
+    def _keys(self, family: str, grid: Grid) -> dict[str, Value]:
+        """Return the keys of a grid in a plan's table: orders that have several chunks on a stage get two, and stages
+        that do not divide the layers are as even as these allow."""
+        chunks = {"chunks": 2} if grid.get("order") in CHUNKED_ORDERS else {}
+        runs = int(grid.get("pipeline", 1)) * chunks.get("chunks", 1)
+        uneven = {"layers": "even"} if self.scenario.at(self.size).shape.num_layers % runs else {}
+        return {"family": family, **grid, **chunks, **uneven}
+
+    def _depths(self) -> list[int]:
+        """Return the numbers of stages: those that divide devices and layers, and, unless 4 divides the layers, powers
+        of two with at most a tenth more layers on the fullest stage than on the mean one."""
+        layers = self.scenario.at(self.size).shape.num_layers
+        uneven = {n for n in _powers(layers) if layers % 4 and -(-layers // n) * n <= MOST_UNEVEN * layers}
+        return [n for n in range(1, layers + 1) if (layers % n == 0 or n in uneven) and self.size % n == 0]
+
     def _mesh(self, family: str, grid: Grid) -> Mesh | None:
-        table = _keys(family, grid) if family != "zero" else {"family": "ddp"}
+        table = self._keys(family, grid) if family != "zero" else {"family": "ddp"}
         try:
             options = options_of(TUNED, table)
             if isinstance(options, TensorOptions):
@@ -309,12 +324,6 @@ class Space:
         except InputError as error:
             self.refused.append(error.below(("plans", TUNED)))
             return None
-
-
-def _keys(family: str, grid: Grid) -> dict[str, Value]:
-    """Return the keys of a grid in a plan's table: orders that have several chunks on a stage get two."""
-    chunks = {"chunks": 2} if grid.get("order") in CHUNKED_ORDERS else {}
-    return {"family": family, **grid, **chunks}
 
 
 def _beside(tensor: int, expert: int, context: int) -> dict[str, Value]:

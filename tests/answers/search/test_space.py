@@ -114,3 +114,18 @@ def test_pins_only_restrict_unless_they_ask_for_more() -> None:
     asked = {*Space(made, 16, 32, Pins({"copy": (True,), "family": ("megatron",)}), LossyPolicy()).candidates()}
     assert asked
     assert not asked & free  # beside a grid, where they are asked for
+
+
+@pytest.mark.parametrize(("layers", "uneven"), [(31, {2, 4, 8, 16}), (30, {4, 8, 16}), (6, set()), (8, set())])
+def test_stages_as_even_as_the_layers_allow(layers: int, uneven: set[int]) -> None:
+    """Where 4 does not divide the layers, powers of two with at most a tenth more layers than the mean."""
+    made = scenario(16, 32, layers=layers)
+    pins = Pins({"family": ("megatron",), "tensor": (1,), "micro_batch": (1,)})
+    found = {
+        candidate.value("pipeline"): len(
+            set(map(len, candidate.case.plan.pipeline.groups(layers, candidate.case.stages)))
+        )
+        for candidate in Space(made, 16, 32, pins, LossyPolicy()).candidates()
+        if candidate.case.plan.pipeline is not None
+    }
+    assert {depth for depth, sizes in found.items() if sizes == 2} == uneven
