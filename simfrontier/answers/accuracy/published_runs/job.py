@@ -34,6 +34,7 @@ NODE_DEVICES: Final = 16  # the most in a node, beyond which a machine's nodes a
 USUAL_ASPECT: Final = 128  # width over layers of a GPT of a usual shape: 12,288 / 96 (arXiv 2005.14165, table 2.1)
 OF_TENSOR: Final = ("sequence_parallel", "product_pieces")  # keys of a plan that need tensor parallelism
 QUANTISED: Final = ("qwz", "hpz", "qgz")  # keys of ZeRO++
+OF_EXPERTS: Final = ("dispatch", "overlap_experts")  # keys of a plan that divides the experts of a layer
 OF_DATA: Final = ("gradient_codec", *QUANTISED)  # keys of a plan that say how data axes communicate
 
 
@@ -238,6 +239,9 @@ class _Making:
             instead = "" if heads is None else f" instead of {heads}, which do not divide hidden = {hidden}"
             self.assume(f"heads: {model['heads']}{instead}")
         model["name"] = self.run["model_shape"].split(" L=")[0]
+        if self.tensor > (model.get("kv_heads") or self.tensor):
+            self.assume(f"keys and values: each head on {self.tensor // model['kv_heads']} ranks")  # as Megatron-Core
+            model["kv_heads"] = self.tensor
         if self.tensor > 1:
             model["vocabulary"] = _up(model["vocabulary"], PADDED * self.tensor)
         axes = self.grid.get("x", 1) * self.grid.get("y", 1)
@@ -282,6 +286,10 @@ class _Making:
         if "tokens_per_device" in grid:
             known["micro_batch"] = max(1, grid["tokens_per_device"] // sequence)
             known["batch"] = known["micro_batch"] * ranks
+        if "batch" not in known and "rank_batch" in grid:  # torchtitan's pipeline_parallel_microbatch_size is 1
+            known["batch"] = grid["rank_batch"] * ranks
+            grid.pop("micro_batches", None)
+            known["micro_batch"] = 1 if self.pipeline > 1 else grid["rank_batch"]
         parts = ranks * grid.get("grad_accum", 0)
         if "micro_batch" not in known and "batch" in known and parts and known["batch"] % parts == 0:
             known["micro_batch"] = known["batch"] // parts
@@ -351,6 +359,7 @@ class _Making:
         data = {"family": family, **{key: value for key, value in own.items() if key in of_data}}
         left_out = [*OF_DATA, *(() if self.tensor > 1 and "x" not in grid else OF_TENSOR)]
         left_out += [] if self.context > 1 else ["context_by"]
+        left_out += [] if self._experts() else OF_EXPERTS
         rest = {key: value for key, value in own.items() if key not in left_out}
         if "product_pieces" in rest:  # as many as the positions of a rank divide into; such plans cut the sequence
             pieces = math.gcd(rest["product_pieces"], self.model["sequence"] // (self.tensor * self.context))
@@ -367,7 +376,10 @@ class _Making:
         grown = {"tensor": self.tensor, **inside, "pipeline": self.pipeline, **experts, "data": data}
         if self.model["num_layers"] % self.pipeline:  # the ends have less, as in Llama 3.1 (arXiv 2407.21783, 3.3.2)
             grown["layers"] = "even"
-        return {"family": "megatron", **grown, **rest, **self._interleaving()}
+        order = self._interleaving()
+        if self.pipeline > 1 and not order:
+            rest.pop("overlap_experts", None)  # which needs it
+        return {"family": "megatron", **grown, **rest, **order}
 
     def _experts(self) -> dict[str, int]:
         """Return the keys of a plan that divides the experts of a layer; empty for others. Unless the source tells it,

@@ -249,6 +249,30 @@ READ: list[tuple[dict[str, str], dict[str, Any]]] = [
         {"plan": "Gx 2 Gy 2 Gz 2", "system": "AxoNN", "model_shape": "GPT L=32 h=4096 a=32 v=50257"},
         {"model.vocabulary": 50260},
     ),
+    # experts: dispatchers by notes and recipes, heads of keys on several ranks, torchtitan's local batch
+    (
+        {"model_shape": "Qwen3-235B-A22B", "system": "Megatron-Core", "machine": "b300", "devices": "64"}
+        | {
+            "plan": "tp 8, pp 2, ep 32",
+            "notes": "DeepEP; EP overlap off",
+            "checkpointing": "selective: moe_act, layernorm",
+        },
+        {"plan.dispatch": "deepep", "plan.overlap_experts": False, "model.kv_heads": 8, "model.checkpointing": "none"},
+    ),
+    (
+        {
+            "model_shape": "Qwen3-30B-A3B",
+            "system": "NeMo/Megatron-Bridge",
+            "machine": "DGX-GB200",
+            "plan": "tp 1, ep 8",
+        },
+        {"plan.dispatch": "hybridep", "plan.expert": 8},
+    ),
+    (
+        {"model_shape": "Qwen3-30B-A3B", "system": "oellm", "machine": "jupiter", "devices": "8", "batch": ""}
+        | {"plan": "pp 2, ep 4, FSDP2", "micro_batch": "", "notes": "torchtitan; BS column 64 (titan: local batch)"},
+        {"training.batch": 256, "training.micro_batch": 1},
+    ),
 ]
 
 
