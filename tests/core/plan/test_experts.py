@@ -181,6 +181,7 @@ def test_parameters_are_those_of_the_graph() -> None:
             4,
             'overlap_experts = true with order = "1f1b"; allowed',
         ),
+        ({"expert": 2, "tensor": 2, "expert_tensor": 1}, 4, "allowed: sequence_parallel = true"),
         ({"expert": 2, "data": FAMILIES["hsdp"][0](family="hsdp")}, 4, 'data.family = "hsdp" with expert = 2'),
     ],
 )

@@ -381,7 +381,7 @@ class _Making:
             rest.pop("overlap_experts", None)  # which needs it
         return {"family": "megatron", **grown, **rest, **order}
 
-    def _experts(self) -> dict[str, int]:
+    def _experts(self) -> dict[str, int | bool]:
         """Return the keys of a plan that divides the experts of a layer; empty for others. Unless the source tells it,
         tensor-parallel ranks divide the experts of a layer, not each expert, where they can: Megatron-Bridge's recipes
         have expert_tensor_parallel_size = 1."""
@@ -389,7 +389,10 @@ class _Making:
         if expert == 1 or "experts" not in self.model:
             return {}
         inside = self.grid.get("expert_tensor", 1 if expert % self.tensor == 0 else self.tensor)
-        return {"expert": expert, **({"expert_tensor": inside} if self.tensor > 1 else {})}
+        if self.tensor == 1:
+            return {"expert": expert}
+        cut = {"sequence_parallel": True} if inside == 1 else {}  # without it Megatron-LM refuses such a grid
+        return {"expert": expert, "expert_tensor": inside, **cut}
 
     def _outgrows_node(self) -> bool:
         """Return whether the weights and the optimizer's states, divided over the devices of a node alone, are larger
