@@ -75,7 +75,14 @@ class CutLayout:
         labels = {label for label, _ in op.iteration}
         cuts = dict(self.plan.cuts)
         cuts |= {label: axes for (kind, label), axes in self.plan.cuts_of_kind.items() if kind == op.kind}
-        cut = [(axis, label) for label, axes in cuts.items() if label in labels for axis in axes]
+        of_experts = cuts.get(EXPERTS, ()) if EXPERTS in labels else ()  # which cut nothing else in such an op
+        cut = [
+            (axis, label)
+            for label, axes in cuts.items()
+            if label in labels
+            for axis in axes
+            if label == EXPERTS or axis not in of_experts
+        ]
         elsewhere = {axis for axis, _ in cut}
         out = [(axis, BATCH) for axis in self.plan.axes if BATCH in labels and axis not in elsewhere] + cut
         sequence = self.plan.sequence
