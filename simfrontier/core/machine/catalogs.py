@@ -78,10 +78,17 @@ class Catalog:
             return Path(name_or_path)
         if name_or_path not in self.names():
             raise InputError(
-                f'{self.what} "{name_or_path}" is not in the catalog; {nearest(name_or_path, (*more, *self.names()))} '
+                f'{self.what} "{name_or_path}" is not in the catalog; {self._meant(name_or_path, more)} '
                 "(a file of your own: give its path, ending in .toml)"
             )
         return self.folder / f"{name_or_path}.toml"
+
+    def _meant(self, name: str, more: Iterable[str]) -> str:
+        """Return the text that suggests a name of the catalog for an unknown one, which may be near to an alias."""
+        names = (*more, *self.names())
+        documents = {each: read_toml(self.folder / f"{each}.toml", f"{self.what} file") for each in self.names()}
+        aliases = {alias: each for each, document in documents.items() for alias in document.get("aliases", ())}
+        return nearest(aliases.get(near(name, (*names, *aliases)) or "", name), names)
 
     def where(self, path: Path) -> str:
         """Return the name by which error messages call a file."""

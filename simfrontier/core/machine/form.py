@@ -84,10 +84,12 @@ class NodeTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineFile:
-    """Schema of a machine's file. `device_word` is the term for a device; by default, devices that share a package are
-    called GCDs."""
+    """Schema of a machine's file. `aliases`: other names that people use for such machines; an error about an unknown
+    machine suggests this one for them. `device_word` is the term for a device; by default, devices that share a package
+    are called GCDs."""
 
     name: Text
+    aliases: tuple[Text, ...] = ()
     title: Text
     device_word: Text | None = None
     library: Text

@@ -135,3 +135,12 @@ def test_wrong_lines_of_a_topology(tmp_path: Path, line: str, words: str) -> Non
     with pytest.raises(InputError) as caught:
         read_topology(path)
     assert str(caught.value).startswith(f"{path}: line 3: ") and words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [("DGX-B200", "b200-node"), ("dgx_b300", "b300-node"), ("mi300a", "el-capitan"), ("H200", "h200-node")],
+)
+def test_names_that_people_use_lead_to_the_machine(typed: str, meant: str) -> None:
+    with pytest.raises(InputError, match=f'did you mean "{meant}"'):
+        load_machine(typed)

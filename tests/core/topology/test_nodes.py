@@ -206,4 +206,6 @@ def test_links_of_the_catalog_in_numbers() -> None:
     assert counts("frontier") == counts("lumi-g") == counts("mi250-node") == ({1, 2, 4}, {0})
     assert counts("lassen") == ({3}, {0}) and counts("alps") == ({6}, {0})
     assert counts("perlmutter") == ({4}, {0}) and counts("jean-zay-v100") == ({2}, {0})
+    assert counts("el-capitan") == ({2}, {0}) and counts("mi300x-node") == counts("mi355x-node") == ({1}, {0})
+    assert counts("h800-node") == (set(), {8}) and counts("gb300-nvl72") == counts("b200-node") == (set(), {18})
     assert counts("dgx-2") == (set(), {6}) and counts("selene") == (set(), {12}) and counts("eos") == (set(), {18})

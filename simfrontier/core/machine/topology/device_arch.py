@@ -51,15 +51,16 @@ def _amd(name: str, word: str, link_bytes_per_s: float, source: str, *machines: 
     )
 
 
-A100 = ("a100-40gb-node", "a100-node", "jean-zay-a100", "perlmutter", "perlmutter-80gb", "selene")
-H100 = ("alps", "eos", "grand-teton", "h100-node", "h200-node")
+A100 = ("a100-40gb-node", "a100-node", "a800-node", "jean-zay-a100", "perlmutter", "perlmutter-80gb", "selene")
+H100 = ("alps", "eos", "grand-teton", "h100-node", "h20-node", "h200-node", "h800-node", "jupiter")
+B200 = ("b200-750w-node", "b200-node", "b300-node", "gb200-nvl72", "gb300-nvl72")
 ARCHES: Final = (
     _nvidia(60, 20e9, "P100: 4 NVLinks, 160 GB/s both ways together"),
     _nvidia(70, 25e9, "V100 data sheet: 6 NVLinks, 300 GB/s both ways together", "dgx-2", "jean-zay-v100", "lassen"),
     _nvidia(80, 25e9, "A100 data sheet (1758950-r4): 12 NVLinks, 600 GB/s both ways together", *A100),
     _nvidia(86, 14.0625e9, "GA102 white paper: NVLinks of 14.0625 GB/s in each direction"),
     _nvidia(90, 25e9, "H100 data sheet: 18 NVLinks, 900 GB/s both ways together", *H100),
-    _nvidia(100, 50e9, "B200: 18 NVLinks, 1.8 TB/s both ways together"),
+    _nvidia(100, 50e9, "B200: 18 NVLinks, 1.8 TB/s both ways together", *B200),
     _amd("gfx908", "908", 46e9, "MI100: xGMI of 23 GT/s, 2 bytes wide (rocm.docs.amd.com, MI100 microarchitecture)"),
     _amd(
         "gfx90a",
@@ -68,8 +69,20 @@ ARCHES: Final = (
         "MI250X: xGMI of 25 GT/s, 2 bytes wide (rocm.docs.amd.com, MI250 microarchitecture)",
         *("frontier", "lumi-g", "mi250-node"),
     ),
-    _amd("gfx942", "942", 64e9, "MI300X data sheet: xGMI links of 128 GB/s both ways together"),
-    _amd("gfx950", "950", 76.8e9, "CDNA 4 white paper (MI355X): Infinity Fabric links of 16 lanes at 38.4 Gb/s"),
+    _amd(
+        "gfx942",
+        "942",
+        64e9,
+        "MI300X data sheet: xGMI links of 128 GB/s both ways together",
+        *("el-capitan", "mi300x-node", "mi325x-node"),
+    ),
+    _amd(
+        "gfx950",
+        "950",
+        76.8e9,
+        "CDNA 4 white paper (MI355X): Infinity Fabric links of 16 lanes at 38.4 Gb/s",
+        *("mi350x-node", "mi355x-node"),
+    ),
 )
 NONE: Final = "none"  # of devices that nobody knows, as those of toy machines
 
