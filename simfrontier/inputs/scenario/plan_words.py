@@ -33,8 +33,9 @@ def _words(text: str) -> list[str]:
 
 def plans_in_words(text: str) -> dict[str, dict[str, Any]]:
     """Return the tables of plans by name, from plans separated by `;`: each is a family of the ZeRO kind, a grid of
-    degrees (`tp 2 pp 4 vp 2 ep 8`), or both (`tp 2 ep 8 zero3`). A grid without one has ZeRO-1 on its data axes, and
-    cuts activations along the sequence where it has tensor parallelism. Raises InputError for other words."""
+    degrees (`tp 2 pp 4 vp 2 ep 8`), or both (`tp 2 ep 8 zero3`). A grid without one has ZeRO-1 on its data axes; it
+    cuts activations along the sequence where it has tensor parallelism, and layers among stages as evenly as they
+    divide. Raises InputError for other words."""
     out: dict[str, dict[str, Any]] = {}
     for part in filter(None, (part.strip() for part in text.split(";"))):
         words = _words(part)
@@ -67,6 +68,8 @@ def _table(part: str, words: list[str]) -> dict[str, Any]:
     if not grid:
         return {"family": data}
     table = {"family": "megatron", **grid, "data": {"family": data or ON_DATA}}
+    if grid.get("pipeline", 1) > 1:
+        table["layers"] = "even"
     if grid.get("chunks", 1) > 1:
         table["order"] = "interleaved"
     if grid.get("tensor", 1) > 1:

@@ -22,9 +22,9 @@ ZERO_1 = {"family": "zero1"}
         (
             "pp4 vp2 zero3",
             "pp4-vp2-zero3",
-            {"pipeline": 4, "chunks": 2, "order": "interleaved", "data": {"family": "zero3"}},
+            {"pipeline": 4, "layers": "even", "chunks": 2, "order": "interleaved", "data": {"family": "zero3"}},
         ),
-        ("pipeline 2, cp 4", "pipeline2-cp4", {"pipeline": 2, "context": 4, "data": ZERO_1}),
+        ("pipeline 2, cp 4", "pipeline2-cp4", {"pipeline": 2, "layers": "even", "context": 4, "data": ZERO_1}),
     ],
 )
 def test_words_are_tables(text: str, name: str, table: dict[str, Any]) -> None:
