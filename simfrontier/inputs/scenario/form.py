@@ -45,7 +45,7 @@ SIZES: Final = 1_000  # every one is simulated for every plan
 
 Positive = Annotated[int, Field(ge=1, le=COUNT.most)]
 Ranks = Annotated[int, Field(ge=1, le=RANKS.most)]
-Size = Annotated[int, Field(ge=1, le=2**20)]  # of one dimension: far beyond what is trained
+Size = Annotated[int, Field(ge=1, le=2**22)]  # of one dimension: the longest sequences that are trained
 Count = Annotated[int, Field(ge=1, le=1000)]  # of what is laid out one by one: layers, micro-batches of a step
 NotNegative = Annotated[int, Field(ge=0, le=COUNT.most)]
 Lagging = Annotated[float, Field(gt=0, le=1)]  # of a rate that a thing has left
