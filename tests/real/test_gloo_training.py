@@ -85,6 +85,7 @@ def grids() -> list[Schedule]:
         axonn(2, 2, 1, shape="parallel"),
         axonn(2, 1, 1, pipeline=2, precision="fp32"),
         megatron(1, 4, overlap_exchange=True, grad_accum=4),
+        megatron(1, 2, 2, layers=(3, 1), expert=2, shape="deepseek", data="zero1"),
         megatron(2, 1, 2, shape="llama"),
         megatron(2, 2, shape="bloom"),
         megatron(1, 1, 4, expert=4, shape="experts"),

@@ -112,6 +112,8 @@ GRIDS = [
     megatron(1, 2, 2, expert=2, shape="drops", checkpointing="none", attention="fused"),
     megatron(2, 1, 2, expert=4, expert_tensor=1, sequence_parallel=True, shape="deepseek", data="zero1"),
     megatron(1, 2, 2, expert=2, shape="deepseek", attention="fused", data="zero3"),
+    megatron(1, 3, 2, layers=(1, 2, 1), expert=2, shape="deepseek", data="zero1", grad_accum=4, checkpointing="none"),
+    megatron(2, 2, layers=(0, 2, 1, 1), order="zb-v", chunks=2, shape="deepseek", grad_accum=3),
     megatron(1, 1, 2, shape="experts", data="hsdp"),
     megatron(1, 1, 2, expert=2, dispatch="deepep", shape="experts"),
     *(
