@@ -20,7 +20,7 @@ from simfrontier.core.cost import Prices
 from simfrontier.core.dtypes import DTYPE_BYTES
 from simfrontier.core.engine import passed
 from simfrontier.core.machine import Machine
-from simfrontier.core.plan import STREAM, build, rebound, structure_of
+from simfrontier.core.plan import STREAM, VALUES, build, rebound, structure_of
 from simfrontier.core.program import (
     DIRECT,
     LIBRARY,
@@ -50,8 +50,7 @@ class SmallStep:
 
     `floor_s`: the same end times if there were only the model's kernels and the collectives inside layers that they
     wait for, each with its lower bound (`Prices.floor_s`); these do not depend on where a plan keeps its weights.
-    `embedding_s`, `head_s`: the sums of these lower bounds over the embedding and the head, in one micro-batch;
-    `computed_s`: their sum over all kernels of one.
+    `embedding_s`, `head_s`: the sums of these lower bounds over the embedding and the head, in one micro-batch.
     `kernels_s`: seconds that the compute lane is busy until the end of each micro-batch, and of the step. `busy_s`:
     busy seconds of the compute lane until the end of the step, per micro-batch, of which products of weights take
     `products_s`; `aside_s`: seconds of collectives of weights and gradients on other lanes, per micro-batch (those in
@@ -69,7 +68,6 @@ class SmallStep:
     floor_s: tuple[float, ...]
     embedding_s: float
     head_s: float
-    computed_s: float
     kernels_s: tuple[float, ...]
     busy_s: float
     products_s: float
@@ -152,14 +150,13 @@ class SmallSchedules:
         num_micro = 1
         if case.stages > 1 or case.grad_accum > 1:
             num_micro = 3 if case.engine.step_reduction == "overlap" else 2  # then the last is like those before it
-        hidden = 1.0 - 1.0 / case.grad_accum if _alternates(case) else 0.0
         mesh, batch = case.mesh, case.micro_batch * case.batch_ranks
         layers = case.workload_of(case.shape, 1).layers
         kinds = [kind for kind, _ in Counter(layers).most_common()]
         forms = self._forms(case, num_micro, [layers.index(kind) for kind in kinds])
         schedules = [rebound(form.schedule, mesh, batch) for form in forms]
         few, *more = (
-            _small(form, schedule, self.prices, hidden) for form, schedule in zip(forms, schedules, strict=True)
+            _small(form, schedule, self.prices, case) for form, schedule in zip(forms, schedules, strict=True)
         )
         size = _sizes(schedules[1])
         embedding, head = (sum([size[name] for name in names]) for names in forms[1].ends)
@@ -175,7 +172,7 @@ class SmallSchedules:
         """Return the form with few layers, and those with one more layer of each kind; `kinds` has the number of a
         layer of each kind, the most frequent first."""
         plan, usual = replace(case.plan, pipeline=None), kinds[:1] * FEW_LAYERS
-        key = structure_of(_work(case, kinds, 1), plan, case.mesh, case.engine, num_micro)
+        key = _hidden_kind(case), structure_of(_work(case, kinds, 1), plan, case.mesh, case.engine, num_micro)
         if key not in self.forms:
             works = [
                 _work(case, layers, case.micro_batch * case.batch_ranks)
@@ -213,13 +210,29 @@ def _is_inside(op: Op, case: Case) -> bool:
     """Return whether an op is a kernel of the model or a collective among ranks that share a layer's work."""
     if isinstance(op, Compute):
         return op.lane == "compute" and is_work(op)
-    is_hidden = op.kind == "all_to_all" and _alternates(case)
-    return isinstance(op, Collective) and not set(op.axes) & set(case.plan.axes) and not is_hidden
+    return isinstance(op, Collective) and not set(op.axes) & set(case.plan.axes) and not _is_hidden(op, case)
 
 
-def _alternates(case: Case) -> bool:
-    """Return whether dispatches of experts' rows overlap with the computation of another micro-batch."""
-    return case.plan.pipeline is not None and case.plan.pipeline.alternates
+def _hidden_kind(case: Case) -> str:
+    """Return the kind of the collectives of values that overlap with the computation of another micro-batch: "any" in
+    DualPipeV, or dispatches of experts' rows; empty if none do."""
+    pipeline = case.plan.pipeline
+    if pipeline is None:
+        return ""
+    return "any" if pipeline.order == "dualpipev" else "all_to_all" if pipeline.alternates else ""
+
+
+def _is_hidden(op: Op, case: Case) -> bool:
+    kind = _hidden_kind(case)
+    return bool(kind) and isinstance(op, Collective) and op.name in VALUES and kind in ("any", op.kind)
+
+
+def _hidden_share(case: Case) -> float:
+    """Return the share of a stage's passes that overlap with another one: all but the first forward and the last
+    backward; in DualPipeV 2 M - 3 P + 1 of the 2 M of the first stage."""
+    if _hidden_kind(case) == "any":
+        return max(0.0, 1.0 - (3 * case.stages - 1) / (2 * case.grad_accum))
+    return 1.0 - 1.0 / case.grad_accum if _hidden_kind(case) else 0.0
 
 
 def _form(schedule: Schedule, work: Workload, case: Case) -> SmallForm:
@@ -267,12 +280,9 @@ def _chained(program: ExpandedProgram, chain: list[int]) -> list[list[int]]:
     return out
 
 
-def _small(form: SmallForm, schedule: Schedule, prices: Prices, hidden: float) -> SmallStep:
-    """Time a small schedule that was rebound to the sizes of a case. `hidden`: share of the micro-batches whose
-    dispatches of experts' rows overlap with computation."""
-    took = [prices.seconds(op, schedule) for op in schedule.ops]
-    if hidden:
-        took = _hidden(schedule.ops, took, hidden, prices)
+def _small(form: SmallForm, schedule: Schedule, prices: Prices, case: Case) -> SmallStep:
+    """Time a small schedule that was rebound to the sizes of a case."""
+    took = _without_hidden(schedule.ops, [prices.seconds(op, schedule) for op in schedule.ops], case, prices)
     floor = [
         prices.floor_s(op, schedule) if is_inside and isinstance(op, Compute | Collective) else 0.0
         for op, is_inside in zip(schedule.ops, form.is_inside, strict=True)
@@ -296,8 +306,6 @@ def _small(form: SmallForm, schedule: Schedule, prices: Prices, hidden: float) -
         floor_s=tuple(least[op] for op in form.chain_ends),
         embedding_s=of_call.get("embedding", 0.0) + of_call.get("embedding.backward", 0.0),
         head_s=of_call.get("head", 0.0),
-        computed_s=sum(floor[number] for number in form.chain if isinstance(schedule.ops[number], Compute))
-        / len(form.micro_ends),
         kernels_s=(*(busy[op] for op in form.micro_ends), busy[-1]),
         busy_s=busy[-1] / len(form.micro_ends),
         products_s=products / len(form.micro_ends),
@@ -316,19 +324,19 @@ def _small(form: SmallForm, schedule: Schedule, prices: Prices, hidden: float) -
     )
 
 
-def _hidden(ops: Sequence[Op], took: list[float], share: float, prices: Prices) -> list[float]:
-    """Return the times of ops without what computation of another micro-batch hides of all-to-alls in a share of the
-    micro-batches: all of them, if they are shorter than the computation, which is slower by the compute units that
-    they hold."""
-    calls = [op for op in ops if isinstance(op, Collective) and op.kind == "all_to_all"]
+def _without_hidden(ops: Sequence[Op], took: list[float], case: Case, prices: Prices) -> list[float]:
+    """Return the times of ops without what computation of another micro-batch hides of collectives in the passes that
+    overlap: all of them, if they are shorter than the computation, which is slower by the compute units that they
+    hold."""
+    calls = [op for op in ops if isinstance(op, Collective) and _is_hidden(op, case)]
     sent = sum(took[op.number] for op in calls)
     if not sent:
         return took
     made = sum(took[op.number] for op in ops if op.lane == "compute" and isinstance(op, Compute))
     units = max(algorithm(DIRECT if op.via == LIBRARY else op.via).units(prices.library) for op in calls)
     slower = units / max(1.0, prices.machine.device.num_compute_units - units)
-    left = 1.0 - share * min(1.0, made / sent) * max(0.0, 1.0 - slower)
-    return [left * s if op.kind == "all_to_all" else s for op, s in zip(ops, took, strict=True)]
+    left = 1.0 - _hidden_share(case) * min(1.0, made / sent) * max(0.0, 1.0 - slower)
+    return [left * s if _is_hidden(op, case) else s for op, s in zip(ops, took, strict=True)]
 
 
 def _peak_in_time(
@@ -493,8 +501,7 @@ def _of_pipeline(case: Case, pair: SmallSteps, small_schedules: SmallSchedules) 
     end_s = max(line(lambda small: small.step_s - small.micro_s[-1]) for line in lines)
 
     def least(small: SmallStep) -> float:
-        overlaps = pipeline.order == "dualpipev"
-        return small.computed_s if overlaps else small.floor_s[1] - small.floor_s[0]
+        return small.floor_s[1] - small.floor_s[0]
 
     embedding_s, head_s = pair.few.embedding_s, pair.few.head_s
     least_s = last(least) - embedding_s  # a path without some of the stage's ops is shorter by no more

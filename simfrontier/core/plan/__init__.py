@@ -14,6 +14,7 @@ from simfrontier.core.plan.families import (
     table_of as table_of,
 )
 from simfrontier.core.plan.grid import DATA_AXES as DATA_AXES, listed as listed
+from simfrontier.core.plan.hops import VALUES as VALUES
 from simfrontier.core.plan.options import (
     MOST_MICRO_BATCHES as MOST_MICRO_BATCHES,
     PLAIN as PLAIN,

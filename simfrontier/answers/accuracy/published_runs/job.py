@@ -376,8 +376,8 @@ class _Making:
         grown = {"tensor": self.tensor, **inside, "pipeline": self.pipeline, **experts, "data": data}
         if self.model["num_layers"] % self.pipeline:  # the ends have less, as in Llama 3.1 (arXiv 2407.21783, 3.3.2)
             grown["layers"] = "even"
-        order = self._interleaving()
-        if self.pipeline > 1 and not order:
+        order = self._order()
+        if self.pipeline > 1 and order.get("order") != "interleaved":
             rest.pop("overlap_experts", None)  # which needs it
         return {"family": "megatron", **grown, **rest, **order}
 
@@ -402,13 +402,21 @@ class _Making:
         machine = load_machine(self.machine["name"])
         return STATES * shape.num_parameters / machine.devices_per_node > machine.device.hbm_bytes
 
-    def _interleaving(self) -> dict[str, Any]:
-        """Return the keys of an interleaved pipeline schedule, if the run uses one and the number of micro-batches
+    def _order(self) -> dict[str, Any]:
+        """Return the keys of a pipeline order other than 1F1B, if the run uses one and the number of micro-batches
         allows it.
         """
-        if self.pipeline == 1 or self.grid.get("order") != "interleaved":
+        order = self.grid.get("order", "1f1b")
+        if self.pipeline == 1 or order == "1f1b":
             return {}
+        if order == "zb-h1":
+            return {"order": order}
         micros = self.training["batch"] // (self.ranks * self.training["micro_batch"])
+        if order == "dualpipev" and micros < 2 * self.pipeline:
+            self.assume("ZB-V: fewer micro-batches than two per stage, as DualPipeV asks")
+            order = "zb-v"
+        if order != "interleaved":
+            return {"order": order, "chunks": 2}
         chunks = _chunks(self.grid.get("chunks"), -(-self.model["num_layers"] // self.pipeline))
         if micros % self.pipeline:
             self.assume("1F1B: the micro-batches do not divide by the stages, as interleaving asks")

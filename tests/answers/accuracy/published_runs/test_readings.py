@@ -111,6 +111,9 @@ READ: list[tuple[dict[str, str], dict[str, Any]]] = [
     ({"plan": "TP8PP4", "devices": "64"}, {"plan.tensor": 8, "plan.pipeline": 4}),
     ({"plan": "8-way tensor parallel, sequence parallel"}, {"plan.tensor": 8, "plan.sequence_parallel": True}),
     ({"plan": "tp 2 pp 4 vp 9", "batch": "16"}, {"plan.order": "interleaved", "plan.chunks": 9}),
+    ({"plan": "tp 2 pp 4 zbv", "batch": "16"}, {"plan.order": "zb-v", "plan.chunks": 2}),
+    ({"plan": "tp 2 pp 4", "batch": "64", "notes": "schedule ZB-bubble (zbb)"}, {"plan.order": "zb-h1"}),
+    ({"plan": "tp 2 pp 4", "batch": "64", "notes": "DualPipeV"}, {"plan.order": "dualpipev", "plan.chunks": 2}),
     ({"plan": "ZeRO++ (hpZ only)"}, {"plan.family": "zeropp", "plan.qwz": False, "plan.qgz": False}),
     ({"plan": "Gx 2 Gy 1 Gz 4", "system": "AxoNN"}, {"plan.family": "axonn", "plan.x": 2, "plan.z": 4}),
     (
