@@ -109,6 +109,11 @@ GRIDS = [
     megatron(2, 1, 2, expert=2, expert_tensor=1, sequence_parallel=True, shape="experts", checkpointing="none"),
     megatron(2, 1, 2, expert=2, sequence_parallel=True, shape="experts", data="zero3"),
     megatron(2, 1, 2, expert=2, shape="experts"),
+    megatron(
+        2, 1, 4, expert=4, expert_tensor=1, context=2, context_by="gather", sequence_parallel=True, shape="experts"
+    ),
+    megatron(1, 1, 4, expert=4, context=2, context_by="heads", shape="experts"),
+    megatron(1, 1, 4, expert=4, context=2, context_by="ring", shape="experts", data="zero1", attention="fused"),
     megatron(1, 2, 2, expert=2, shape="drops", checkpointing="none", attention="fused"),
     megatron(2, 1, 2, expert=4, expert_tensor=1, sequence_parallel=True, shape="deepseek", data="zero1"),
     megatron(1, 2, 2, expert=2, shape="deepseek", attention="fused", data="zero3"),

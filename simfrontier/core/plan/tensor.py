@@ -284,6 +284,10 @@ class MegatronOptions(TensorOptions):
             raise InputError(
                 f'overlap_experts = true with order = "{self.order}"; allowed: order = "interleaved", or pipeline = 1'
             )
+        if self.expert > 1 and "tensor" in self.experts_inside and not self.sequence_parallel:
+            raise InputError(
+                "expert_tensor = 1: ranks of tensor have rows of their own; allowed: sequence_parallel = true"
+            )
         if self.expert > 1 or self.expert_tensor == 1:
             refuse_remainder("expert", self.expert, " × ".join(self.experts_inside), self.expert_inside)
         if self.expert > 1 and self.data.family not in ("ddp", "zero1", "zero2", "zero3"):
