@@ -148,7 +148,8 @@ def megatron(tensor: int, pipeline: int = 1, replicas: int = 1, **how: Any) -> G
 
 
 def context(ranks: int, by: str, tensor: int = 1, replicas: int = 1, **how: Any) -> Grid:
-    """Context × tensor × data parallelism of a model with rotary positions, causal and with shared keys."""
+    """Context × tensor × data parallelism of a model with rotary positions, causal and with shared keys; with
+    `pipeline`, its stages divide the replicas."""
     keys = {"context": ranks, "context_by": by, "tensor": tensor}
     return _grid("megatron", ranks * tensor * replicas, keys, {"shape": "llama", "attention": "fused", **how})
 

@@ -87,6 +87,7 @@ GRIDS = [
     context(4, "ring", checkpointing="none", shape="wide heads"),
     context(2, "ring", 2, 2, data="zero1", sequence_parallel=True),
     context(4, "ring", 1, 2, context_heads=2, data="zero3", checkpointing="none"),
+    context(2, "ring", replicas=2, pipeline=2, order="zb-h1", grad_accum=4, checkpointing="none"),
     context(2, "heads", 1, 2, shape="experts", expert=2, data="zero1"),
     context(2, "ring", 2, shape="experts", expert=4, expert_tensor=1, sequence_parallel=True, data="zero3"),
     context(2, "gather", attention="plain", checkpointing="selective"),

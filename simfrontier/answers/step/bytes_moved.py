@@ -18,7 +18,7 @@ from simfrontier.core.collectives import (
     algorithm as algorithm_of,
     exchanged_bytes,
     message_bytes,
-    sent_part,
+    payload_share,
     sent_share,
     whole_side,
     wire_of,
@@ -27,7 +27,7 @@ from simfrontier.core.cost import Pricing
 from simfrontier.core.engine import SimulatedStep
 from simfrontier.core.network import Pattern, ResourceKind
 from simfrontier.core.plan import OF_PURPOSE
-from simfrontier.core.program import DIRECT, RING, Collective, Exchange, Schedule, axis_of_roles
+from simfrontier.core.program import DIRECT, Collective, Exchange, Schedule, axis_of_roles
 
 BOUNDARIES = ("package", "intra_node", "inter_node")
 PARTS = ("data", "scales", "padding", "fallback", "persisted")
@@ -220,7 +220,7 @@ def senders(op: Collective | Exchange, schedule: Schedule) -> Fraction:
         return Fraction(mesh.num_ranks, mesh[op.axis])
     axis = axis_of_roles(schedule)
     ranks = mesh.num_ranks if axis is None or axis in op.axes else mesh.num_ranks // mesh[axis]
-    return ranks * sent_part(op.kind, RING, mesh.size(op.axes))
+    return ranks * payload_share(op, mesh)
 
 
 def _sizes(op: Collective | Exchange, schedule: Schedule) -> tuple[int, int]:

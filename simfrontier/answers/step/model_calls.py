@@ -9,11 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from simfrontier.core.collectives import brought_bytes, message_bytes, sent_share
+from simfrontier.core.collectives import brought_bytes, message_bytes, payload_share
 from simfrontier.core.engine import SimulatedStep, Walk
 from simfrontier.core.program import (
     LOSS,
-    RING,
     Collective,
     CollectiveKind,
     Compute,
@@ -208,7 +207,7 @@ def _brought(step: SimulatedStep, op: Collective) -> int:
 def _sent(step: SimulatedStep, op: Collective) -> float:
     tensors, mesh = step.schedule.tensors, step.schedule.mesh
     whole = message_bytes(op, tensors, mesh)
-    return float(sent_share(op, RING, mesh) * whole)
+    return float(payload_share(op, mesh) * whole)
 
 
 def _covered_s(spans: list[tuple[float, float]]) -> float:

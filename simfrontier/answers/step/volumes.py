@@ -59,6 +59,7 @@ def need_per_byte(op: Collective, mesh: Mesh, boundary: str) -> Fraction:
         reduce_scatter   D/m (1 - 1/k) S    the dual: sums within the unit first, then what others keep goes out once
         all_reduce     2 D/m (1 - 1/k) S    a reduce-scatter and an all-gather
         all_to_all         D (1 - 1/k) S    every member has its own S, nothing is shared
+        a step of a ring      1/(n - 1) of what its gather or reduce-scatter needs, whose message has n blocks
         a reduction with a quantised codec moves by all-to-all: coded pieces cannot be summed on the way
     """
     index = mesh.names.index(mesh.ordered((boundary,))[0])
@@ -70,7 +71,9 @@ def need_per_byte(op: Collective, mesh: Mesh, boundary: str) -> Fraction:
     foreign = 1 - Fraction(1, units)
     if op.kind == "all_to_all" or op.is_added_later:
         return in_unit * foreign
-    rounds = 2 if op.kind == "all_reduce" else 1
+    rounds = Fraction(2 if op.kind == "all_reduce" else 1)
+    if op.turns:  # one of n - 1 steps, whose message is a block of n
+        rounds = Fraction(units * members, units * members - 1)
     return rounds * Fraction(in_unit, members) * foreign
 
 

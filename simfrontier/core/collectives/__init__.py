@@ -65,6 +65,7 @@ from simfrontier.core.collectives.volume import (
     message_bytes as message_bytes,
     messages_of as messages_of,
     padding_of as padding_of,
+    payload_share as payload_share,
     sent_and_received as sent_and_received,
     sent_part as sent_part,
     sent_share as sent_share,

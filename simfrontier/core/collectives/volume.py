@@ -10,7 +10,7 @@ from typing import Literal
 
 from simfrontier.core.collectives.algorithms import algorithm
 from simfrontier.core.dtypes import DTYPE_BYTES
-from simfrontier.core.program import LIBRARY, Collective, CollectiveKind, Exchange, Mesh, Ref, Tensor
+from simfrontier.core.program import LIBRARY, RING, SHIFT, Collective, CollectiveKind, Exchange, Mesh, Ref, Tensor
 
 Part = Literal["data", "scales", "padding", "fallback", "persisted"]
 
@@ -100,6 +100,11 @@ def sent_share(op: Collective, name: str, mesh: Mesh) -> Fraction:
     """Return the bytes that a rank sends by the named algorithm, per byte of the message; these bytes are the volume to
     which loads refer."""
     return sent_part(op.kind, name, mesh.size(op.axes))
+
+
+def payload_share(op: Collective, mesh: Mesh) -> Fraction:
+    """Return the bytes that a rank must send, whatever the library's algorithm, per byte of the message."""
+    return sent_share(op, SHIFT if op.turns else RING, mesh)
 
 
 def sent_part(kind: CollectiveKind, name: str, num_ranks: int) -> Fraction:

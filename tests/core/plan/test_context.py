@@ -9,6 +9,8 @@ from typing import Any, Final
 
 import pytest
 
+from simfrontier.answers.step import sent_by_dimension
+from simfrontier.answers.step.volumes import step_needs
 from simfrontier.base.errors import InputError
 from simfrontier.core.collectives.volume import brought_bytes, message_bytes, sent_share
 from simfrontier.core.plan import Engine, build, make_plan
@@ -96,6 +98,13 @@ def test_a_ring_brings_keys_and_values_in_steps_of_one_block() -> None:
         ("backward", "reduce_scatter", 2 * block): ranks - 1,
     }
     assert {float(sent_share(op, SHIFT, schedule.mesh)) for _, op in steps} == {1.0}
+
+
+def test_a_ring_needs_what_gathers_and_scatters_need() -> None:
+    """(n - 1)/n of keys, values and their gradients: the same bytes on the wires, in steps."""
+    ring, gather = (built(4, context_by=by) for by in ("ring", "gather"))
+    assert sent_by_dimension(ring) == sent_by_dimension(gather)
+    assert step_needs(ring).total("context", "activation") == step_needs(gather).total("context", "activation") > 0
 
 
 def test_a_ring_holds_two_blocks_of_keys_and_values() -> None:
