@@ -20,6 +20,7 @@ from simfrontier.core.plan import (
     BucketOptions,
     HopOptions,
     LatticeOptions,
+    MegatronOptions,
     Options,
     TensorOptions,
     TopoOptions,
@@ -69,6 +70,11 @@ _OVERLAPS = {
     "overlap_gradients": "reductions of gradients overlap with the last backward",
     "overlap_exchange": "exchanges of stages overlap with computation",
     "pipelined": "second hops have a lane of their own",
+}
+_CONTEXT = {
+    "ring": "keys and values go around a ring beside attention",
+    "gather": "keys and values are gathered before attention",
+    "heads": "heads are exchanged for the cut of the sequence (all-to-alls)",
 }
 _SWITCHES = {
     "qwz": ("weights gathered as {weight_codec} (qwZ)", "weights gathered plain (without qwZ)"),
@@ -127,6 +133,10 @@ def _changes(options: Options, table: Mapping[str, Any]) -> Iterator[Change]:
             yield _overlap(label, **{key: True})
     if isinstance(options, AxonnOptions) and options.gather_again:
         yield _overlap("the backward keeps the weights that it gathered", gather_again=False)
+    if isinstance(options, MegatronOptions) and options.context > 1 and options.context_heads == 1:
+        for by, label in _CONTEXT.items():
+            if by != options.context_by:
+                yield _overlap(label, context_by=by)
     if isinstance(options, ZeroppOptions):
         for key, (on, off) in _SWITCHES.items():
             if getattr(options, key):

@@ -143,3 +143,10 @@ VALUES = st.recursive(
 def test_a_value_is_read_back_as_it_is(value: Any) -> None:
     key, result = parse_setting(setting_text("plans.mine.key", value))
     assert (key, result, type(result)) == ("plans.mine.key", value, type(value))
+
+
+def test_the_other_ways_of_keys_and_values_are_tried() -> None:
+    settings = {"model.positions": "rotary", "model.attention": "fused", "plans.megatron.context": 2}
+    tried = explain(toy("megatron", **settings), "megatron", devices=8).changes
+    ways = {setting for each in tried for setting in each.settings if "context_by" in setting}
+    assert ways == {"plans.megatron.context_by=gather", "plans.megatron.context_by=heads"}

@@ -263,6 +263,7 @@ MEGATRON = BOTH | {
     "overlap_input_gradients": (False, {"tensor": 2}),
     "overlap_gradients": (True, {}),
     "product_pieces": (2, {"tensor": 2, "sequence_parallel": True}),
+    "context": (2, {"context_by": "heads"}),
     "batch_first": (True, {"tensor": 2, "sequence_parallel": True}),
     "gather_inputs_again": (False, {"tensor": 2, "sequence_parallel": True}),
     "compression": ("naive-zfp:8", {"tensor": 2, "compress_from": 0}),
