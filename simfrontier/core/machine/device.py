@@ -259,6 +259,9 @@ class Device:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """Model of the host process of one rank."""
+    """Model of the host process of one rank: seconds for each module's hook, and for the forward and the backward of a
+    layer of experts, whose numbers of rows it waits for (`experts_s`, `experts_backward_s`; of a stack)."""
 
-    hook_s: Annotated[NotNegative, SOURCED]  # host time per module hook
+    hook_s: Annotated[NotNegative, SOURCED]
+    experts_s: Annotated[NotNegative, SOURCED] = 0.0
+    experts_backward_s: Annotated[NotNegative, SOURCED] = 0.0

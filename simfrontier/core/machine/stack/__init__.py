@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -56,10 +56,11 @@ class StackKernels:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackHost:
-    """Properties of a stack's host code. `hook_s`: host time per module hook, on the host processors of the
-    machines."""
+    """Properties of a stack's host code: the times of `machine.Host`, on the host processors of the machines."""
 
-    hook_s: Annotated[NotNegative, SOURCED]
+    hook_s: Annotated[NotNegative, SOURCED] | None = None
+    experts_s: Annotated[NotNegative, SOURCED] = 0.0
+    experts_backward_s: Annotated[NotNegative, SOURCED] = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +129,8 @@ class Stack:
         changed = {key: part for key in OF_DEVICE if (part := getattr(own, key)) is not None}
         device = replace(device, hbm_bytes=max(0.0, device.hbm_bytes - self.memory.reserved_bytes), **changed)
         if self.host is not None:
-            host = replace(host, hook_s=self.host.hook_s)
+            times = {each.name: getattr(self.host, each.name) for each in fields(self.host)}
+            host = replace(host, **{name: time for name, time in times.items() if time is not None})
         kernels = replace(
             machine.kernels,
             attention=self._attention_of(machine),
