@@ -388,6 +388,10 @@ class _Making:
         expert = self.grid.get("expert", 1)
         if expert == 1 or "experts" not in self.model:
             return {}
+        inner = self.tensor * self.context
+        if self.context > 1 and expert % inner and self.model["experts"] % inner == 0:
+            self.assume(f"experts: divided over the {inner} ranks of tensor and context parallelism, not over {expert}")
+            expert = inner
         inside = self.grid.get("expert_tensor", 1 if expert % self.tensor == 0 else self.tensor)
         if self.tensor == 1:
             return {"expert": expert}
