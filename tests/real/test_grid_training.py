@@ -46,6 +46,9 @@ GRIDS = [
     megatron(1, 2, order="zb-h1", chunks=2, grad_accum=4, checkpointing="none"),
     *(megatron(1, 4, **keys, shape="deep", grad_accum=9) for keys in V_SHAPES),
     *(
+        megatron(1, 3, **keys, shape="deep", layers="even", grad_accum=6) for keys in V_SHAPES
+    ),  # layers 1 + 1, 2 + 1, 2 + 1
+    *(
         megatron(1, 2, 2, **keys, shape="tied", data=data, overlap_gradients=True, grad_accum=5)
         for keys, data in product(V_SHAPES, ("ddp", "zero2", "zero3"))
     ),

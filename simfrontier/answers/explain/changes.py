@@ -129,7 +129,8 @@ def _coded(label: str, **settings: Any) -> Change:
 def _changes(options: Options, table: Mapping[str, Any]) -> Iterator[Change]:
     """Yield changes of a table of options, with keys relative to the table."""
     for key, label in _OVERLAPS.items():
-        if getattr(options, key, None) is False:
+        does_already = key == "overlap_exchange" and isinstance(options, TensorOptions) and options.chunks > 1
+        if getattr(options, key, None) is False and not does_already:
             yield _overlap(label, **{key: True})
     if isinstance(options, AxonnOptions) and options.gather_again:
         yield _overlap("the backward keeps the weights that it gathered", gather_again=False)

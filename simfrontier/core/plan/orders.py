@@ -38,8 +38,8 @@ class Boundary(NamedTuple):
 
 
 class Overlapped(NamedTuple):
-    """A forward and a backward of two micro-batches, each through one of the two chunks of a stage, whose ops
-    alternate; what they compute is sent when both are done."""
+    """A forward and a backward of two micro-batches on one stage whose ops alternate; what they compute is sent when
+    both are done."""
 
     forward: StagePass
     backward: StagePass
