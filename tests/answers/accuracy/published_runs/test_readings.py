@@ -272,6 +272,15 @@ READ: list[tuple[dict[str, str], dict[str, Any]]] = [
         {"plan.dispatch": "hybridep", "plan.expert": 8},
     ),
     (
+        {
+            "model_shape": "Qwen3-30B-A3B",
+            "system": "Megatron-Core",
+            "plan": "ep 8",
+            "notes": "NOT balanced, capacity factor 2",
+        },
+        {"model.capacity": 2.0, "model.expert_skew": 1.0},
+    ),
+    (
         {"model_shape": "Qwen3-30B-A3B", "system": "oellm", "machine": "jupiter", "devices": "8", "batch": ""}
         | {"plan": "pp 2, ep 4, FSDP2", "micro_batch": "", "notes": "torchtitan; BS column 64 (titan: local batch)"},
         {"training.batch": 256, "training.micro_batch": 1},
