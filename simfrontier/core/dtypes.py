@@ -16,4 +16,12 @@ DTYPE_BYTES: Final = {
 }
 FLOATS: Final = ("fp64", "fp32", "fp16", "bf16")
 MOMENTS: Final = {"fp64": "moments64", "fp32": "moments", "bf16": "moments_bf16"}  # of two
+
+
+def num_moments(dtype: str) -> int:
+    """Return how many moments an optimizer keeps of an element, by the type of its states: two, or one of a plain
+    type."""
+    return 2 if dtype in MOMENTS.values() else 1
+
+
 INTEGERS: Final = ("int64", "uint8")  # sent as they are

@@ -45,6 +45,7 @@ def two() -> list[Schedule]:
         plan("zero1 next", (1, 1, 2), grad_accum=2),
         plan("zero1 scattered", (1, 1, 2), "bf16", gradients="fp32", grad_accum=2),
         plan("zero3", (1, 1, 2), optimizer="lamb", grad_accum=2),
+        plan("zero1", (1, 1, 2), optimizer="muon", grad_accum=2),
         plan("zero2", (1, 1, 2), model="tied", grad_accum=2),
         plan("zero1", (1, 1, 2), "bf16", moments="bf16", grad_accum=2),
         plan("zero3", (1, 1, 2), "bf16", moments="bf16", master="bf16"),
@@ -55,6 +56,7 @@ def four() -> list[Schedule]:
     return [
         plan("ddp", (2, 1, 2), checkpointing="none"),
         plan("zero-topo", (2, 1, 2), "fp32", optimizer="lamb"),
+        megatron(2, 1, 2, data="zero1", shape="experts", expert=2, optimizer="muon").schedule,
         plan("zero1", (1, 2, 2), grad_accum=2),
         plan("zero2 scattered", (2, 2, 1), grad_accum=2, engine=TIGHT),
         plan("node all-reduced", (2, 2, 1), grad_accum=2),

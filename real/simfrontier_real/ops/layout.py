@@ -257,8 +257,11 @@ def _is_permute(program: ExpandedProgram, writers: set[int]) -> bool:
 
 
 def is_of_activations(op: Collective, schedule: Schedule) -> bool:
-    """Return whether a collective communicates activations, which are sharded along their dimensions."""
-    return schedule.tensors[op.src[0].name].role == "activation"
+    """Return whether a collective communicates activations, which are sharded along their dimensions, or gathers the
+    update of a matrix along them."""
+    tensor = schedule.tensors[op.src[0].name]
+    is_cut = any(axis in op.axes for axis, _ in tensor.placement.on(schedule.mesh).shards)
+    return tensor.role == "activation" or (tensor.role == "update" and is_cut)
 
 
 def _refuse_shards(op: Collective, schedule: Schedule) -> None:

@@ -20,6 +20,7 @@ from simfrontier_real.ops.layout import (
     rearranged,
     side_by_side,
     taken_apart,
+    whole_line,
 )
 from simfrontier_real.ops.losses import merged
 from simfrontier_real.ops.operands import Kernel, Operands, put, shape_of, taken
@@ -39,7 +40,10 @@ def move(operands: Operands) -> None:
         if context.schedule.tensors[src.name].role == "activation":
             context.buffers[dst] = _cut(context, context.buffers[src], src, dst)
             continue
-        line = context.arranged(context.buffers[src], src, dst)
+        if _is_cut_further(context, src, dst):
+            line = _own_part(context, src, dst)
+        else:
+            line = context.arranged(context.buffers[src], src, dst)
         _put(context, dst, context.backend.cast(line, context.schedule.tensors[dst.name].dtype), added)
 
 
@@ -111,8 +115,31 @@ def _pairs(operands: Operands) -> list[tuple[Ref, Ref, bool]]:
     return [(src, dst, adds) for src, (dst, adds) in zip(reads, targets, strict=True)]
 
 
+def _is_cut_further(context: RankContext, src: Ref, dst: Ref) -> bool:
+    """Return whether the destination is sharded along more dimensions than the source."""
+    before, after = (context.schedule.tensors[ref.name].placement.on(context.schedule.mesh) for ref in (src, dst))
+    return before.shards != after.shards
+
+
+def _own_part(context: RankContext, src: Ref, dst: Ref) -> Array:
+    """Return this rank's flat part of a tensor of a weight whose destination is sharded further, and perhaps flat."""
+    mesh, tensor, shape = context.schedule.mesh, context.schedule.tensors[dst.name], _shape(context, src)
+    block = _cut(context, context.backend.xp.reshape(_unpadded(context, src), shape), src, dst)
+    line = whole_line(context.backend, block, tensor, mesh)
+    return rearranged(context.backend, line, mesh, mesh.live(tensor.nesting), canonical(tensor, mesh), context.at)
+
+
+def _shape(context: RankContext, ref: Ref) -> tuple[int, ...]:
+    return local_shape(context.schedule.tensors[ref.name], context.schedule.mesh)
+
+
+def _unpadded(context: RankContext, ref: Ref) -> Array:
+    """Return the elements of a block that is not flat over any axis as a flat array, without padding."""
+    return context.backend.xp.reshape(context.buffers[ref], (-1,))[: math.prod(_shape(context, ref))]
+
+
 def _cut(context: RankContext, values: Array, src: Ref, dst: Ref) -> Array:
-    """Return this rank's part of an activation whose destination is sharded further than its source."""
+    """Return this rank's part of a block whose destination is sharded further than its source."""
     tensors = context.schedule.tensors
     left = tensors[dst.name].placement.shards[len(tensors[src.name].placement.shards) :]
     shape = tuple(values.shape)
@@ -314,7 +341,8 @@ def _rows(context: RankContext, op: Collective, number: int, ref: Ref) -> Array:
     if op.kind in DIVIDED and is_of_activations(op, context.schedule):
         mesh, shards = context.schedule.mesh, context.schedule.tensors[op.dst[number].name].placement.shards
         return taken_apart(context.backend.xp, taken(context, op.piece, ref), mesh.live(op.axes), shards, mesh)
-    line = context.backend.xp.reshape(taken(context, op.piece, ref), (-1,))
+    is_update = context.schedule.tensors[ref.name].role == "update" and is_of_activations(op, context.schedule)
+    line = _unpadded(context, ref) if is_update else context.backend.xp.reshape(taken(context, op.piece, ref), (-1,))
     members = _members(context, op)
     if line.shape[0] % members:
         raise SimfrontierError(f"{op.kind} {op.name}: {ref.name} has {line.shape[0]} elements for {members} members")
@@ -342,4 +370,5 @@ def _widths(context: RankContext, op: Collective, ref: Ref) -> tuple[int, ...]:
     if isinstance(held, Encoded):
         return tuple(int(part.shape[1]) for part in held.parts)
     members = _members(context, op)
-    return (math.prod(shape_of(context, op.piece, ref) if op.piece else held.shape) // members,)
+    is_update = context.schedule.tensors[ref.name].role == "update" and is_of_activations(op, context.schedule)
+    return (math.prod(shape_of(context, op.piece, ref) if op.piece or is_update else held.shape) // members,)

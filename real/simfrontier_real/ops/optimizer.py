@@ -1,4 +1,5 @@
-"""Optimizer kernels on a rank's shard of the states, for the optimizer ops of a schedule: gradient norm, Adam, LAMB."""
+"""Optimizer kernels on a rank's shard of the states, for the optimizer ops of a schedule: gradient norm, Adam, LAMB and
+Muon."""
 
 from __future__ import annotations
 
@@ -6,8 +7,9 @@ import math
 from dataclasses import dataclass, field
 from typing import Final
 
-from simfrontier.core.program import Ref, TensorRole
+from simfrontier.core.program import NEWTON_SCHULZ_STEPS, Ref, TensorRole
 from simfrontier_real.ops.arrays import Array
+from simfrontier_real.ops.layout import local_shape, whole_line
 from simfrontier_real.ops.operands import Kernel, Operands
 from simfrontier_real.ops.programs import RankContext
 from simfrontier_real.train.training_settings import TrainingState
@@ -15,6 +17,8 @@ from simfrontier_real.train.training_settings import TrainingState
 OTHER: Final = "other"  # the gradient that an op reads, or the new weight that it writes
 _OTHERS: Final[frozenset[TensorRole]] = frozenset({"accumulator", "gradient", "weight"})
 _OfWeight = dict[str, Ref]  # what an op reads, or writes, of one weight, by role
+MOMENTUM: Final = 0.95  # of Muon, and below its quintic (github.com/KellerJordan/Muon)
+QUINTIC: Final = (3.4445, -4.7750, 2.0315)
 
 
 @dataclass
@@ -26,7 +30,10 @@ class Optimizer:
     _skips: bool = False
 
     def kernels(self) -> dict[str, Kernel]:
-        return {"norm2": self._norm2, "adam": self._adam, "lamb_update": self._lamb_update, "lamb": self._lamb}
+        return {
+            **{"norm2": self._norm2, "adam": self._adam, "lamb_update": self._lamb_update, "lamb": self._lamb},
+            **{"muon_update": self._muon_update, "newton_schulz": orthogonalised, "muon": self._muon},
+        }
 
     def _norm2(self, operands: Operands) -> None:
         """Compute the sum of squares of this rank's shard of the gradients, and whether any gradient is non-finite.
@@ -80,6 +87,28 @@ class Optimizer:
             self.training_state.scales[weight, new["master"].layer] = scale
             self._renew(context, read, new, context.buffers[read["update"]] * scale)
 
+    def _muon_update(self, operands: Operands) -> None:
+        """Compute the momentum of gradients, and from it, with Nesterov's look ahead, the update of each weight."""
+        context, backend, buffers = operands.context, operands.backend, operands.context.buffers
+        for weight, read, new in self._begun(operands):
+            momentum = backend.wide(buffers[read["optimizer"]])
+            update = operands.xp.zeros_like(momentum[0])
+            if not self._skips:
+                gradient = self._clipped(context, weight, read, momentum)
+                momentum = MOMENTUM * momentum + gradient
+                update = gradient + MOMENTUM * momentum[0]
+            for ref, values in ((new["optimizer"], momentum), (new["update"], update)):
+                buffers[ref] = backend.cast(values, context.schedule.tensors[ref.name].dtype)
+
+    def _muon(self, operands: Operands) -> None:
+        """Apply the orthogonal updates, scaled such that they are as large as Adam's (arXiv 2502.16982: 0.2 times the
+        root of a matrix's larger side)."""
+        context = operands.context
+        for _, read, new in _by_weight(operands):
+            larger = max(context.schedule.tensors[read["update"].name].shape[-2:])
+            step = operands.backend.wide(context.buffers[read["update"]])
+            self._renew(context, read, new, 0.2 * math.sqrt(larger) * step)
+
     def _begun(self, operands: Operands) -> list[tuple[str, _OfWeight, _OfWeight]]:
         """Return (weight, reads, writes) for each weight of an op that reads gradients; record any overflow and the
         norm of all gradients."""
@@ -98,9 +127,7 @@ class Optimizer:
         if self._skips:
             buffers[new["optimizer"]] = buffers[read["optimizer"]]
             return xp.zeros_like(master)
-        gradient = xp.astype(buffers[read[OTHER]], master.dtype) / self.training_state.loss_scale
-        self.training_state.gradients[weight, read[OTHER].layer] = gradient
-        gradient = gradient * self._factor(context, gradient)
+        gradient = self._clipped(context, weight, read, master)
         first = adam.beta1 * moments[0] + (1 - adam.beta1) * gradient
         second = adam.beta2 * moments[1] + (1 - adam.beta2) * gradient * gradient
         buffers[new["optimizer"]] = backend.cast(
@@ -108,6 +135,13 @@ class Optimizer:
         )
         ahead = first / (1 - adam.beta1**self.training_state.step)
         return ahead / (xp.sqrt(second / (1 - adam.beta2**self.training_state.step)) + adam.epsilon)
+
+    def _clipped(self, context: RankContext, weight: str, read: _OfWeight, like: Array) -> Array:
+        """Return the gradient of a weight, scaled back and clipped, in the type of `like`; record it as it came."""
+        wide = context.backend.xp.astype(context.buffers[read[OTHER]], like.dtype)
+        gradient = wide / self.training_state.loss_scale
+        self.training_state.gradients[weight, read[OTHER].layer] = gradient
+        return gradient * self._factor(context, gradient)
 
     def _renew(self, context: RankContext, read: _OfWeight, new: _OfWeight, step: Array) -> None:
         """Subtract the update times the learning rate from the master weight, and write the weight from the new
@@ -126,6 +160,26 @@ class Optimizer:
             square = max(float(context.buffers[self._held["gradient_norm.total"]][0]), 0.0)
         norm = math.sqrt(square)
         return min(1.0, self.training_state.adam.clip / norm) if norm > 0 and math.isfinite(norm) else 1.0
+
+
+def orthogonalised(operands: Operands) -> None:
+    """Write the nearest orthogonal matrices to the update of a weight, approximately: the last two dimensions are
+    scaled to norm 1, and the quintic a X + b (X X^T) X + c (X X^T)^2 X is iterated, with rows along the smaller
+    side."""
+    context, xp, (read,), (new,) = operands.context, operands.xp, *operands.refs[:2]
+    tensors, mesh = context.schedule.tensors, context.schedule.mesh
+    shape = local_shape(tensors[read.name], mesh)
+    line = xp.reshape(operands.wide(context.buffers[read]), (-1,))
+    values = xp.reshape(line[: math.prod(shape)], shape)
+    is_tall = shape[-2] > shape[-1]
+    values = xp.matrix_transpose(values) if is_tall else values
+    values = values / (xp.sqrt(xp.sum(values * values, axis=(-2, -1), keepdims=True)) + 1e-7)
+    for _ in range(NEWTON_SCHULZ_STEPS):
+        square = values @ xp.matrix_transpose(values)
+        values = QUINTIC[0] * values + (QUINTIC[1] * square + QUINTIC[2] * square @ square) @ values
+    values = xp.matrix_transpose(values) if is_tall else values
+    values = operands.backend.cast(values, tensors[new.name].dtype)
+    context.buffers[new] = whole_line(operands.backend, values, tensors[new.name], mesh)
 
 
 def _by_weight(operands: Operands) -> list[tuple[str, _OfWeight, _OfWeight]]:

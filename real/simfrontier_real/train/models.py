@@ -12,6 +12,7 @@ import numpy as np
 
 from simfrontier.base.errors import InputError
 from simfrontier.base.extras import added
+from simfrontier.core.dtypes import num_moments
 from simfrontier.core.program import ModelKind, Schedule, Tensor, kind_of
 from simfrontier_real.ops.arrays import Array
 from simfrontier_real.ops.codecs import encode
@@ -186,7 +187,7 @@ def place(context: RankContext, weights: Weights) -> None:
     backend, mesh = context.backend, context.schedule.mesh
     for tensor, ref in own_instances(context):
         if tensor.role == "optimizer":
-            context.buffers[ref] = backend.zeros((2, tensor.local_elements(mesh)), tensor.dtype)
+            context.buffers[ref] = backend.zeros((num_moments(tensor.dtype), tensor.local_elements(mesh)), tensor.dtype)
         elif tensor.role in (*LASTING, "copy", "master"):
             source = tensor.name if tensor.weight is None else tensor.weight
             context.buffers[ref] = placed_copy(context, tensor, weights[source, ref.layer])

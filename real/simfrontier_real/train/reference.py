@@ -11,6 +11,7 @@ from typing import Any, Final
 import torch
 from torch.nn import functional
 
+from simfrontier.core.dtypes import num_moments
 from simfrontier.core.program import Schedule, TensorRole
 from simfrontier_real.ops.attention import NORM_EPSILON
 from simfrontier_real.ops.kernels import RATE, mask
@@ -28,21 +29,30 @@ def narrow_states(schedule: Schedule) -> dict[TensorRole, str]:
 
 
 class ReferenceOptimizer:
-    """Updates whole weights from their gradients, by Adam or by LAMB as the schedule's meta says. LAMB (You et al.,
-    arXiv 1904.00962) scales the Adam update of each tensor to the tensor's norm. Masters and moments that the schedule
-    stores in 16 bits are rounded after every step."""
+    """Updates whole weights from their gradients, by Adam, LAMB or Muon as the schedule's meta says. LAMB (You et al.,
+    arXiv 1904.00962) scales the Adam update of each tensor to the tensor's norm. Muon (arXiv 2502.16982) updates the
+    matrices of which the schedule keeps one moment by their orthogonal momentum, and Adam all else. Masters and moments
+    that the schedule stores in 16 bits are rounded after every step."""
 
     def __init__(self, schedule: Schedule, weights: Mapping[tuple[str, int], Any], adam: Adam) -> None:
         self._weights, self._rate = list(weights.values()), adam.learning_rate
+        states = [tensor for tensor in schedule.tensors.values() if tensor.role == "optimizer"]
+        matrices = {tensor.weight for tensor in states if num_moments(tensor.dtype) == 1}
+        self._momenta = {weight: torch.zeros_like(weight) for (name, _), weight in weights.items() if name in matrices}
         self._is_lamb = schedule.meta.get("optimizer") == "lamb"
         self._adam = torch.optim.Adam(
-            self._weights, lr=adam.learning_rate, betas=(adam.beta1, adam.beta2), eps=adam.epsilon, foreach=False
+            [weight for weight in self._weights if weight not in self._momenta] or [torch.zeros(0)],
+            lr=adam.learning_rate,
+            betas=(adam.beta1, adam.beta2),
+            eps=adam.epsilon,
+            foreach=False,
         )
         narrow = narrow_states(schedule)
         self._narrow = {role: getattr(torch, _NARROW[dtype]) for role, dtype in narrow.items()}
 
     def zero_grad(self) -> None:
-        self._adam.zero_grad()
+        for weight in self._weights:
+            weight.grad = None
 
     def step(self) -> None:
         """Update every weight that has a gradient."""
@@ -51,6 +61,11 @@ class ReferenceOptimizer:
         if self._is_lamb:
             for weight, old in zip(self._weights, before, strict=True):
                 self._scale(weight, old)
+        for weight, momentum in self._momenta.items():
+            if weight.grad is not None:
+                momentum.mul_(0.95).add_(weight.grad)
+                step = _orthogonal(weight.grad + 0.95 * momentum)
+                weight.data -= self._rate * 0.2 * math.sqrt(max(step.shape[-2:])) * step
         self._round()
 
     def _scale(self, weight: Any, old: Any) -> None:
@@ -64,10 +79,23 @@ class ReferenceOptimizer:
         for weight in self._weights:
             if "master" in self._narrow:
                 weight.data = weight.data.to(self._narrow["master"]).to(weight.dtype)
+            if "optimizer" in self._narrow and weight in self._momenta:
+                self._momenta[weight] = self._momenta[weight].to(self._narrow["optimizer"]).to(weight.dtype)
+                continue
             held = self._adam.state[weight]  # empty of a weight that has had no gradient
             if "optimizer" in self._narrow and held:
                 for key in ("exp_avg", "exp_avg_sq"):
                     held[key] = held[key].to(self._narrow["optimizer"]).to(weight.dtype)
+
+
+def _orthogonal(values: Any) -> Any:
+    """Apply to the singular values of matrices, scaled to a norm of 1, what Muon's five quintic iterations make of
+    them."""
+    left, singular, right = torch.linalg.svd(values, full_matrices=False)
+    singular = singular / (singular.square().sum(-1, keepdim=True).sqrt() + 1e-7)
+    for _ in range(5):
+        singular = 3.4445 * singular - 4.7750 * singular**3 + 2.0315 * singular**5
+    return left @ (singular[..., None] * right)
 
 
 def train_unsharded(

@@ -11,12 +11,14 @@ from simfrontier.core.codecs import Codec
 from simfrontier.core.dtypes import DTYPE_BYTES
 from simfrontier.core.machine import Machine, NarrowType
 from simfrontier.core.program import (
+    NEWTON_SCHULZ_STEPS,
     Collective,
     Compute,
     CopyKind,
     MeasuredKind,
     Mesh,
     ModelKind,
+    OrthogonalKind,
     Schedule,
     Tensor,
     WaitKind,
@@ -133,10 +135,11 @@ class Kernel(NamedTuple):
 
 
 def _num_kernels(op: Compute, schedule: Schedule, machine: Machine) -> int:
-    """Return the number of kernels of an op: one, or one for each expert."""
+    """Return the number of kernels of an op: one, or one for each expert; of Newton-Schulz iterations, three each."""
+    each = 3 * NEWTON_SCHULZ_STEPS if isinstance(kind_of(op), OrthogonalKind) else 1
     if machine.kernels.experts == "one" or not is_grouped(op, schedule.tensors):
-        return 1
-    return matmul_shape(op, schedule.tensors, schedule.mesh)[0]
+        return each
+    return each * matmul_shape(op, schedule.tensors, schedule.mesh)[0]
 
 
 def least_kernel_s(op: Compute, schedule: Schedule, machine: Machine, speed: float) -> float:

@@ -10,13 +10,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from simfrontier.core.codecs import Codec, Plain
-from simfrontier.core.plan.layout import BATCH, EXPERTS
+from simfrontier.core.plan.layout import BATCH
 from simfrontier.core.plan.moves import Hop
 from simfrontier.core.plan.plan import Purpose
 from simfrontier.core.plan.program import Hook, Item, Move, Place, Placed, Program
 from simfrontier.core.plan.tensors import Tensors, as_form
 from simfrontier.core.program import ATTENTION, Compute, OpName, Placement, Ref, Stage, gathered_name, value_name
-from simfrontier.core.workload import Phase, Use, Weight, WorkOp
+from simfrontier.core.workload import EXPERTS, Phase, Use, Weight, WorkOp
 
 AT_ONCE = ("loss_own",)  # its sum is there before exponentials are formed: Megatron-LM reduces on the compute stream
 

@@ -10,7 +10,6 @@ from typing import Final
 from simfrontier.base.errors import InputError
 from simfrontier.base.io import toml_value
 from simfrontier.core.codecs import Codec, Plain
-from simfrontier.core.plan.layout import EXPERTS
 from simfrontier.core.plan.moves import Hop, MoveStep, UncrossedError, steps_of
 from simfrontier.core.plan.plan import Groups, Plan, Purpose
 from simfrontier.core.plan.program import Hook, Move, Placed, Program, StreamWait
@@ -27,6 +26,7 @@ from simfrontier.core.program import (
     TensorRole,
     buffer_name,
 )
+from simfrontier.core.workload import EXPERTS
 
 VALUES: tuple[Purpose, ...] = ("activation", "input_gradient", "input_gather", "statistic")
 _BUFFERS: dict[TensorRole, TensorRole] = {
@@ -34,6 +34,7 @@ _BUFFERS: dict[TensorRole, TensorRole] = {
     "weight": "gathered",
     "activation": "activation",
     "norms": "norms",
+    "update": "update",
 }  # role of a buffer by the role of the tensor that it becomes; otherwise a gradient
 
 

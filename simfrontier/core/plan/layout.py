@@ -9,10 +9,9 @@ from functools import cached_property
 
 from simfrontier.core.plan.plan import Plan
 from simfrontier.core.program import Mesh, Placement, model_kind, placements_of
-from simfrontier.core.workload import LossMethod, MatmulLabels, Use, Value, Weight, Workload, WorkOp
+from simfrontier.core.workload import EXPERTS, LossMethod, MatmulLabels, Use, Value, Weight, Workload, WorkOp
 
 BATCH = "b"  # the label of samples; an op without it sees all of them
-EXPERTS = "E"  # the label of experts: rows that were moved to them stay there until the backward
 Space = tuple[tuple[str, int], ...]  # labels of an op's iteration space and their sizes
 
 

@@ -8,10 +8,11 @@ from collections.abc import Callable
 from typing import Final
 
 from simfrontier.core.plan.builder import ProgramBuilder
+from simfrontier.core.plan.moves import Hop
 from simfrontier.core.plan.program import token_tensor
 from simfrontier.core.plan.tensors import Tensors
-from simfrontier.core.program import Compute, Placement, Ref, Tensor, partial
-from simfrontier.core.workload import Optimizer, Weight
+from simfrontier.core.program import Compute, Placement, Ref, Tensor, newton_schulz_flops, partial
+from simfrontier.core.workload import EXPERTS, Optimizer, Weight
 
 SCALARS = ("overflow", "gradient_norm")
 Place = tuple[str, int, list[Weight]]  # a label, a layer, and the weights that are stepped together there
@@ -162,7 +163,67 @@ def _lamb(builder: ProgramBuilder, weights: list[Weight], layer: int) -> None:
     builder.items.append(_on_elements("lamb", weights, reads, writes))
 
 
-_STEPS: Final[dict[Optimizer, Callable[[ProgramBuilder, list[Weight], int], None]]] = {"adam": _adam, "lamb": _lamb}
+def _muon(builder: ProgramBuilder, weights: list[Weight], layer: int) -> None:
+    """Add the Muon update of matrices, and Adam's of all other weights: the momentum, which every rank has of its part;
+    a gather of whole matrices over the ranks that divide states and over those of tensor parallelism (arXiv 2502.16982,
+    Distributed Muon; Megatron-Core's `muon_tp_mode` = duplicated), in the model's type; Newton-Schulz iterations, which
+    all these ranks repeat; and the step of the rank's own part."""
+    matrices = [weight for weight in weights if builder.workload.is_orthogonalised(weight)]
+    others = [weight for weight in weights if weight not in matrices]
+    if others:
+        _adam(builder, others, layer)
+    if not matrices:
+        return
+    reads, writes = [Ref(f"{s}.total") for s in SCALARS], []
+    for weight in matrices:
+        reads += [_gradient(builder, weight, layer), _states(weight, layer)[0]]
+        writes += [_states(weight, layer)[0], Ref(f"{weight.name}.update", layer)]
+    builder.items.append(_on_elements("muon_update", matrices, reads, writes))
+    _reform(builder, [f"{weight.name}.update" for weight in matrices], "whole", layer)
+    for weight in matrices:
+        builder.items.append(_newton_schulz(builder, weight, layer))
+        _reform(builder, [f"{weight.name}.orthogonal"], "own", layer)
+    reads, writes = [], []
+    for weight in matrices:
+        _, master = _states(weight, layer)
+        reads += [Ref(builder.tensors.form_or_own(f"{weight.name}.orthogonal", "own"), layer), master]
+        writes += [master, _stepped(builder, weight, layer)]
+    builder.items.append(_on_elements("muon", matrices, reads, writes))
+
+
+def _reform(builder: ProgramBuilder, names: list[str], form: str, layer: int) -> None:
+    """Add the move of tensors to another of their forms, where they have it: first over the axes of the batch, then
+    over those that cut the model."""
+    pairs = [(Ref(name, layer), Ref(f"{name}.{form}", layer)) for name in names if f"{name}.{form}" in builder.tensors]
+    if pairs:
+        of_model = tuple(axis for axis in builder.mesh.live(builder.mesh.names) if axis not in builder.plan.axes)
+        hops = (Hop(builder.plan.axes), Hop(of_model))
+        builder.move_together("update", [src for src, _ in pairs], [dst for _, dst in pairs], hops)
+
+
+def _newton_schulz(builder: ProgramBuilder, weight: Weight, layer: int) -> Compute:
+    """Return the orthogonalisation of the update of a weight, all of whose experts' matrices are alike."""
+    update = builder.tensors[builder.tensors.form_or_own(f"{weight.name}.update", "whole")]
+    outer = tuple((label, size) for label, size in zip(weight.dims, weight.shape, strict=True) if label == EXPERTS)
+    (short, smaller), (long, larger) = sorted(weight.sizes.items(), key=lambda side: side[1])
+    again = f"{short}'"
+    return Compute(
+        kind="newton_schulz",
+        name="newton_schulz",
+        reads=(Ref(update.name, layer),),
+        writes=(Ref(f"{weight.name}.orthogonal", layer),),
+        iteration=(*outer, (short, smaller), (long, larger), (again, smaller)),
+        split=tuple((axis, EXPERTS) for axis, _ in update.placement.shards),
+        matmul=(tuple(label for label, _ in outer), (short,), (long,), (again,)),
+        flops=math.prod(size for _, size in outer) * newton_schulz_flops(smaller, larger),
+    )
+
+
+_STEPS: Final[dict[Optimizer, Callable[[ProgramBuilder, list[Weight], int], None]]] = {
+    "adam": _adam,
+    "lamb": _lamb,
+    "muon": _muon,
+}
 
 
 def _on_elements(kind: str, weights: list[Weight], reads: list[Ref], writes: list[Ref]) -> Compute:

@@ -23,6 +23,7 @@ Purpose = Literal[
     "step_reduction",
     "publish",
     "scalar",
+    "update",
     "activation",
     "input_gradient",
     "input_gather",

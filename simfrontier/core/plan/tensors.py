@@ -11,7 +11,7 @@ from simfrontier.core.dtypes import FLOATS, MOMENTS
 from simfrontier.core.plan.layout import CutLayout
 from simfrontier.core.plan.plan import Engine, Plan, WeightStates
 from simfrontier.core.program import Mesh, Placement, Stage, Tensor, TensorRole, gathered_name, partial, value_name
-from simfrontier.core.workload import State, Value, Weight, Workload
+from simfrontier.core.workload import EXPERTS, State, Value, Weight, Workload
 
 
 @dataclass
@@ -97,7 +97,9 @@ class Tensors:
         types = self.workload.precision
         self._of_weight(weight, "", "weight", home, persistent=True)
         self._of_weight(weight, ".grad", "accumulator", accumulator, types.gradients, persistent=True)
-        self._of_weight(weight, ".moments", "optimizer", optimizer, MOMENTS[types.moments], persistent=True)
+        is_orthogonal = self.workload.is_orthogonalised(weight)  # then it has one moment
+        moments = types.moments if is_orthogonal else MOMENTS[types.moments]
+        self._of_weight(weight, ".moments", "optimizer", optimizer, moments, persistent=True)
         self._of_weight(weight, ".master", "master", optimizer, types.master, persistent=True)
         if home.flat:
             self.sharded.add(weight.name)
@@ -112,6 +114,18 @@ class Tensors:
             self._of_weight(weight, ".new", "gradient", optimizer)
         if self.workload.optimizer == "lamb":
             self._lamb(weight, optimizer)
+        if is_orthogonal:
+            self._muon(weight, optimizer)
+
+    def _muon(self, weight: Weight, placement: Placement) -> None:
+        """Declare the update of a matrix by its momentum, and the orthogonal one, each with whole matrices, too."""
+        whole = Placement(tuple(shard for shard in placement.shards if weight.dims[shard[1]] == EXPERTS)).on(self.mesh)
+        update, whole_update, orthogonal, step = ("update", "update.whole", "orthogonal", "orthogonal.own")
+        own = self._of_weight(weight, f".{update}", "update", placement)
+        made = self._of_weight(weight, f".{orthogonal}", "update", whole)
+        if whole != own.placement:
+            self.declare(replace(own, name=f"{weight.name}.{whole_update}", placement=whole, form_of=own.name))
+            self.declare(replace(made, name=f"{weight.name}.{step}", placement=own.placement, form_of=made.name))
 
     def _lamb(self, weight: Weight, placement: Placement) -> None:
         """Declare LAMB's intermediate tensors: Adam's step before scaling, and the squared norms of this step and of
@@ -167,8 +181,11 @@ class Tensors:
 
     def norms(self, weight: Weight) -> str:
         """Return the name of the tensor of squared norms from which LAMB computes the scale of a weight's step."""
-        total = f"{weight.name}.norms.total"
-        return total if total in self.by_name else f"{weight.name}.norms"
+        return self.form_or_own(f"{weight.name}.norms", "total")
+
+    def form_or_own(self, name: str, form: str) -> str:
+        """Return the name of another form of a tensor; that of the tensor if it has no such form."""
+        return f"{name}.{form}" if f"{name}.{form}" in self.by_name else name
 
     def _kept_state(self, state: State) -> None:
         """Declare a state of the model (not of the optimizer) that every rank stores whole."""

@@ -5,11 +5,13 @@ from simfrontier.core.program.as_text import render as render
 from simfrontier.core.program.checker import check as check, check_calls as check_calls, check_sizes as check_sizes
 from simfrontier.core.program.cost import (
     KERNELS as KERNELS,
+    NEWTON_SCHULZ_STEPS as NEWTON_SCHULZ_STEPS,
     MemoryPasses as MemoryPasses,
     is_grouped as is_grouped,
     matmul_dtype as matmul_dtype,
     matmul_form as matmul_form,
     matmul_shape as matmul_shape,
+    newton_schulz_flops as newton_schulz_flops,
 )
 from simfrontier.core.program.expansion import ExpandedProgram as ExpandedProgram, expand as expand
 from simfrontier.core.program.finding import Finding as Finding, title_of as title_of
@@ -90,6 +92,7 @@ from simfrontier.core.program.op_kind import (
     MeasuredKind as MeasuredKind,
     ModelFacts as ModelFacts,
     ModelKind as ModelKind,
+    OrthogonalKind as OrthogonalKind,
     WaitKind as WaitKind,
 )
 from simfrontier.core.program.pieces import cut_label as cut_label, in_pieces as in_pieces

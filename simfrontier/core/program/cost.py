@@ -203,6 +203,33 @@ def lamb(of: Operands) -> int:
     return step.scalars + (step.updates + 2 * step.masters) + (step.masters + step.new)
 
 
+def muon_update(of: Operands) -> int:
+    """Return the memory traffic in bytes of Muon's first pass: gradients are prepared as for Adam, without a master;
+    the momentum is read and written, and the update written."""
+    step = step_bytes(of)
+    return step.scalars + step.of_gradients + (step.moments + step.updates) + 2 * step.moments
+
+
+NEWTON_SCHULZ_STEPS: Final = 5  # of Muon (github.com/KellerJordan/Muon, arXiv 2502.16982, Megatron-Core's default)
+
+
+def newton_schulz_flops(smaller: int, larger: int) -> int:
+    """Return the flops of orthogonalising a matrix X with sides s <= l: each iteration computes A = X X^T (2 s^2 l), A
+    squared (2 s^3) and their combination times X (2 s^2 l): 2 (2 n m^2 + m^3) in kellerjordan.github.io/posts/muon."""
+    return NEWTON_SCHULZ_STEPS * (4 * smaller**2 * larger + 2 * smaller**3)
+
+
+def newton_schulz(of: Operands) -> int:
+    """Return the memory traffic of Newton-Schulz iterations in bytes: X is read to form A, and read and written when it
+    is renewed; A is written, read to be squared and combined, and the result is written and read. The norm of X is
+    taken before, and X scaled by it."""
+    op = of.op
+    whole, sizes = of.bytes(op.reads), op.local_sizes(of.mesh)
+    _, (smaller,), (larger,), _ = op.matmul or ((), ("",), ("",), ())
+    square = whole * sizes[smaller] // sizes[larger]
+    return NEWTON_SCHULZ_STEPS * (3 * whole + 4 * square) + 3 * whole
+
+
 # ── matrix products ──
 
 

@@ -19,6 +19,7 @@ from simfrontier.core.program.op_kind import (
     NormKind,
     OfWeight,
     OpKind,
+    OrthogonalKind,
     StepKind,
     WaitKind,
     product,
@@ -200,6 +201,29 @@ STEPS: Final = (
         writes=OfWeight(_NEW, "a weight", ("master",)),
         renewed=("master",),
     ),
+    StepKind(
+        name="muon_update",
+        words="the optimizer (momentum of Muon)",
+        traffic=cost.muon_update,
+        does="update",
+        moments=1,
+        reads=OfWeight(_GRADIENT, "a gradient", ("optimizer",)),
+        writes=OfWeight(_UPDATE, "an update", ("optimizer",)),
+        renewed=("optimizer",),
+    ),
+    StepKind(
+        name="muon",
+        words="the optimizer (Muon)",
+        traffic=cost.lamb,
+        does="apply",
+        beside="adam",
+        reads=OfWeight(_UPDATE, "an update", ("master",)),
+        writes=OfWeight(_NEW, "a weight", ("master",)),
+        renewed=("master",),
+    ),
+)
+NEWTON_SCHULZ: Final = OrthogonalKind(
+    name="newton_schulz", words="orthogonalisation (Muon)", traffic=cost.newton_schulz
 )
 
 # ── communication, and waits ──
@@ -226,7 +250,7 @@ KINDS: Final[Mapping[str, OpKind]] = {
     kind.name: kind
     for kind in (
         *(*PRODUCTS, *NORMS, HEAD_NORM, *POINTWISE, *EXPERTS, *EMBEDDING, LOSS, *LOSS_PARTS),
-        *(*COPIES, NORM, *STEPS, AVERAGE, HOOK, *COLLECTIVES, EXCHANGE, MEASURED, PAUSE, CALL),
+        *(*COPIES, NORM, *STEPS, NEWTON_SCHULZ, AVERAGE, HOOK, *COLLECTIVES, EXCHANGE, MEASURED, PAUSE, CALL),
         *added("op_kinds", ModelKind),
     )
 }

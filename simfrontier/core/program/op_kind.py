@@ -147,9 +147,11 @@ class OfWeight:
 class StepKind(OpKind):
     """An optimizer op: the tensors that it `reads` and `writes` for each weight, and the roles of the states that it
     both reads and writes (`renewed`). `does`: computes an update from gradients, applies an update to weights, or
-    both."""
+    both. `moments`: how many it keeps of each element. `beside`: the optimizer of the weights that it cannot update."""
 
     does: Literal["update", "apply", "both"]
+    moments: int = 2
+    beside: str = ""
     reads: OfWeight
     writes: OfWeight
     renewed: tuple[TensorRole, ...]
@@ -161,6 +163,13 @@ class StepKind(OpKind):
     @property
     def renews_weights(self) -> bool:
         return self.does != "update"
+
+
+@dataclass(frozen=True, kw_only=True)
+class OrthogonalKind(OpKind):
+    """Newton-Schulz iterations on the update of one weight, whose matrices the rank must have whole; each iteration has
+    three products. Its iteration space has the labels of the smaller side of a matrix, of the larger side, and of the
+    smaller side again."""
 
 
 @dataclass(frozen=True, kw_only=True)

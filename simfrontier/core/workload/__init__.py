@@ -11,6 +11,7 @@ from simfrontier.core.workload.gpt_architecture import Router as Router
 from simfrontier.core.workload.gpt_model import gpt as gpt
 from simfrontier.core.workload.gpt_shape import GptShape as GptShape, neox_flops as neox_flops
 from simfrontier.core.workload.graph import (
+    EXPERTS as EXPERTS,
     PRECISIONS as PRECISIONS,
     USUAL_CROSS_ENTROPY as USUAL_CROSS_ENTROPY,
     Attention as Attention,

@@ -80,9 +80,10 @@ Checkpointing = Literal["full", "selective", "none"]
 Attention = Literal["plain", "fused"]
 """Attention with scores in memory, or as one op that keeps them to itself (FlashAttention, arXiv 2205.14135)."""
 
-Optimizer = Literal["adam", "lamb"]
-"""What steps weights: Adam (arXiv 1412.6980), or LAMB (arXiv 1904.00962), which scales the step of every tensor to the
-tensor's own norm."""
+Optimizer = Literal["adam", "lamb", "muon"]
+"""What steps weights: Adam (arXiv 1412.6980), LAMB (arXiv 1904.00962), which scales the step of every tensor to the
+tensor's own norm, or Muon (arXiv 2502.16982), which makes the step of every matrix of a layer orthogonal."""
+EXPERTS: Final = "E"  # the label of experts
 
 MatmulLabels = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], tuple[str, ...]]
 
@@ -144,6 +145,11 @@ class Weight:
     @property
     def num_elements(self) -> int:
         return math.prod(self.shape)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Sizes by label, without that of experts, each of which has a tensor of its own."""
+        return {label: size for label, size in zip(self.dims, self.shape, strict=True) if label != EXPERTS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -290,6 +296,11 @@ class Workload:
     def is_checkpointed(self, layer: int) -> bool:
         """Return whether the backward of a given layer recomputes anything."""
         return self.checkpointing != "none" and layer % self.checkpoint_every == 0
+
+    def is_orthogonalised(self, weight: Weight) -> bool:
+        """Return whether Muon updates a weight: a matrix of a layer. All else is Adam's (Megatron-Core,
+        core/optimizer/emerging_optimizers.py: embeddings, the head, and tensors of other than two dimensions)."""
+        return self.optimizer == "muon" and weight.per_layer and len(weight.sizes) == 2
 
     @property
     def clips_each(self) -> bool:

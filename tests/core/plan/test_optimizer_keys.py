@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from simfrontier.answers.study import BuiltSchedule, schedule_of_case, simulated
-from simfrontier.core.program import Schedule, peak_bytes
+from simfrontier.core.program import Collective, Schedule, peak_bytes
 from simfrontier.inputs.scenario import Scenario, scenario_of
 from tests.core.plan.test_checkpoint_every import TEXT
 
@@ -51,3 +51,21 @@ def test_narrow_states_take_less_memory_and_time(plan: str) -> None:
         assert peak_bytes(wide).persistent_bytes - peak_bytes(narrow).persistent_bytes == fewer
     assert peak_bytes(narrow).num_bytes < peak_bytes(wide).num_bytes
     assert step_s(plan, **NARROW) < step_s(plan, **BF16)
+
+
+@pytest.mark.parametrize("plan", ["zero3", "tensor"])
+def test_muon_keeps_one_moment_of_matrices_and_gathers_their_updates(plan: str) -> None:
+    """4 bytes less for each number of a matrix that a rank steps; and where ranks have parts of a matrix, each comes to
+    have all of it, in bf16."""
+    by_adam, by_muon = built(plan, **BF16), built(plan, **BF16, **{"model.optimizer": "muon"})
+    layers, mesh = int(by_muon.meta["num_layers"]), by_muon.mesh
+    matrices = {each.weight: each for each in by_muon.tensors.values() if each.role == "update"}
+    masters = [by_muon.tensors[f"{weight}.master"] for weight in matrices]
+    assert len(masters) == 4 and all(len(each.shape) == 2 for each in masters)
+    fewer = 4 * layers * sum(each.local_elements(mesh) for each in masters)
+    assert peak_bytes(by_adam).persistent_bytes - peak_bytes(by_muon).persistent_bytes == fewer
+    gathers = [op for op in by_muon.ops if isinstance(op, Collective) and op.name == "update"]
+    whole = {ref.name: by_muon.tensors[ref.name] for op in gathers for ref in op.dst}
+    ends = [each for each in whole.values() if not each.placement.on(mesh).shards and not each.placement.on(mesh).flat]
+    assert sum(each.local_bytes(mesh) for each in ends) == 2 * sum(each.num_elements for each in masters)
+    assert step_s(plan, **{"model.optimizer": "muon"}) > step_s(plan)

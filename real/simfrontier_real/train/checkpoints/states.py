@@ -247,9 +247,9 @@ def restore(context: RankContext, folder: Path, is_same_schedule: bool) -> None:
 def _shared(context: RankContext, state: SavedState, held: Array) -> StateDict:
     """Return a rank's part of a state under its plan-independent name; for moments, one part per moment."""
     name, mesh = name_of(state.tensor, state.layer), context.schedule.mesh
-    lines = (
-        {name: held} if state.tensor.role != "optimizer" else {f"{name}/{moment}": held[moment] for moment in (0, 1)}
-    )
+    lines = {name: held}
+    if state.tensor.role == "optimizer":
+        lines = {f"{name}/{moment}": held[moment] for moment in range(len(held))}
     return {key: part(state.tensor, mesh, context.at, torch.as_tensor(line).reshape(-1)) for key, line in lines.items()}
 
 

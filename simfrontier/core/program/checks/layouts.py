@@ -143,7 +143,8 @@ def _roles_of_pair(kind: str, src: Tensor, dst: Tensor) -> Iterator[RuleFault]:
     local copy."""
     known, weight = KINDS[kind], src.weight
     sums = known.sums if isinstance(known, CallKind) else isinstance(known, CopyKind) and known.adds
-    allowed = (_SUMS if sums else _GIVES) if weight is not None else {src.role, "encoded"}
+    of_gradients = _SUMS if sums else _GIVES
+    allowed = {src.role, "encoded"} if weight is None or (src.role == "update" and not sums) else of_gradients
     if src.role == "norms" and sums:  # norms of a weight and its update, summed over the ranks that hold parts
         allowed = {"norms"}
     if weight is None and src.role == "encoded":

@@ -8,7 +8,7 @@ from simfrontier.base.extras import added
 from simfrontier.core.program.finding import Findings
 from simfrontier.core.program.ir import Compute, Schedule
 from simfrontier.core.program.kinds import kind_of, renews_weights
-from simfrontier.core.program.op_kind import ModelFacts, NormKind
+from simfrontier.core.program.op_kind import ModelFacts, NormKind, StepKind
 
 
 def check_meta(schedule: Schedule, findings: Findings) -> None:
@@ -67,7 +67,8 @@ def _of_steps(schedule: Schedule) -> Iterator[tuple[str, str]]:
         yield "clip", "'each': every norm is of one gradient, for which the host waits"
     if not singly and clip is not None:
         yield "clip", "nothing: norms are of several gradients"
-    kinds = {op.kind for op in schedule.ops if renews_weights(op)}
+    steps = {kind.name: kind for op in schedule.ops if isinstance(kind := kind_of(op), StepKind) if renews_weights(op)}
+    kinds = steps.keys() - {kind.beside for kind in steps.values()}
     if kinds != {optimizer}:
         yield "optimizer", " and ".join(sorted(kinds)) + ", as its steps are"
 

@@ -7,13 +7,22 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
+from simfrontier.core.dtypes import num_moments
 from simfrontier.core.program.checks.layouts import Layouts, RuleFault, stacked_text, text_of
 from simfrontier.core.program.checks.work import OpsByName, Stated, faults_of_work
 from simfrontier.core.program.finding import Fault, Findings, ranks_of, ranks_of_role, title_of
 from simfrontier.core.program.ir import Call, Collective, Compute, Exchange, Op, Ref, Role, Schedule, Tensor, TensorRole
 from simfrontier.core.program.kinds import is_work, kind_of
 from simfrontier.core.program.names import RING
-from simfrontier.core.program.op_kind import AverageKind, CopyKind, ModelKind, NormKind, StepKind, WaitKind
+from simfrontier.core.program.op_kind import (
+    AverageKind,
+    CopyKind,
+    ModelKind,
+    NormKind,
+    OrthogonalKind,
+    StepKind,
+    WaitKind,
+)
 from simfrontier.core.program.placement import REPLICATE, PartialOp, Placement, partial, placements_of
 from simfrontier.core.program.roles import axis_of_roles
 
@@ -81,6 +90,8 @@ class _Rules:
                 return self._norm(op)
             case StepKind() as kind:
                 return self._step(op, kind)
+            case OrthogonalKind():
+                return self._whole_matrices(op)
             case AverageKind():
                 return self._average(op)
             case WaitKind():
@@ -271,9 +282,9 @@ class _Rules:
             yield from self.norm.faults(target.name)
 
     def _step(self, op: Compute, kind: StepKind) -> Iterator[RuleFault]:
-        """Check that the operands of an optimizer op have the placement of the master weight that they belong to, with
-        the same layer. The norms of LAMB are partial over the axes that divide the master weight, and reduced before
-        they scale the update."""
+        """Check that the operands of an optimizer op have the placement of the master weight (of an op without masters:
+        of the moments) that they belong to, with the same layer. The norms of LAMB are partial over the axes that
+        divide the master weight, and reduced before they scale the update."""
         faults = (*_roles_of_step(op, kind, self.tensors), *_size_of_step(op, self.tensors))
         yield from (("facts", *fault) for fault in faults)
         scalars = [ref.name for ref in op.reads if self.tensors[ref.name].role == "scalar"]
@@ -284,7 +295,11 @@ class _Rules:
                 f"{', '.join(first) or 'none'} read, as by the other {op.kind}s",
                 ", ".join(scalars) or "none",
             )
-        masters = {(self.tensors[r.name].weight, r.layer): r.name for r in op.reads if self._is_master(r)}
+        home: TensorRole = (
+            "master" if "master" in kind.reads.states else "optimizer"
+        )  # the role whose placement all others have
+        homes = [ref for ref in op.reads if self.tensors[ref.name].role == home]
+        masters = {(self.tensors[ref.name].weight, ref.layer): ref.name for ref in homes}
         for ref in (*op.reads, *op.writes):
             tensor = self.tensors[ref.name]
             master = masters.get((tensor.weight, ref.layer))
@@ -294,8 +309,10 @@ class _Rules:
             elif tensor.role in kind.renewed and (ref in op.reads) != (ref in op.writes):
                 got = "read, not written" if ref in op.reads else "written, not read"
                 yield "references", f"{ref.name} read and written by the {op.kind}", got
+            elif tensor.role == "optimizer" and num_moments(tensor.dtype) != kind.moments:
+                yield "facts", f"{ref.name} of {kind.moments} an element, for {op.kind}", f"type {tensor.dtype}"
             elif master is None:
-                wanted = f"the master of {tensor.weight}, read by the same {op.kind}"
+                wanted = f"the {_WORDS[home]} of {tensor.weight}, read by the same {op.kind}"
                 yield "references", wanted, f"only {ref.name}"
             elif tensor.role == "norms":
                 over = _dividing(self.layouts.of[master].placement) if kind.reads_gradients else ()
@@ -303,8 +320,15 @@ class _Rules:
             else:
                 yield from self.layouts.like(ref.name, master)
 
-    def _is_master(self, ref: Ref) -> bool:
-        return self.tensors[ref.name].role == "master"
+    def _whole_matrices(self, op: Compute) -> Iterator[RuleFault]:
+        """Check that a rank has whole matrices of the update that it orthogonalises: it may have some of several."""
+        for ref in (*op.reads, *op.writes):
+            placement = self.layouts.of[ref.name].placement
+            of_experts = len(self.tensors[ref.name].shape) > 2
+            shards = tuple(shard for shard in placement.shards if shard[1] == 0 and of_experts)
+            yield from self.layouts.placed(ref.name, Placement(shards), " (whole matrices)")
+            if tuple((axis, op.iteration[0][0]) for axis, _ in shards) != op.split:
+                yield "placements", f"{ref.name} divided as the {op.kind} is", f"split {op.split}"
 
     def _average(self, op: Compute) -> Iterator[RuleFault]:
         """Check that the op updates a state to be a moving average of the weight that the state follows, with the same
@@ -371,8 +395,9 @@ def _roles_of_step(op: Compute, kind: StepKind, tensors: Mapping[str, Tensor]) -
 
 def _size_of_step(op: Compute, tensors: Mapping[str, Tensor]) -> Iterator[Fault]:
     """Check that the iteration space of an optimizer op, if it has one, has as many elements as its master weights."""
-    masters = {ref for ref in (*op.reads, *op.writes) if tensors[ref.name].role == "master"}
-    elements = sum(tensors[ref.name].num_elements for ref in masters)
+    of_weights = (ref for ref in (*op.reads, *op.writes) if tensors[ref.name].role in ("master", "optimizer"))
+    held = {(tensors[ref.name].weight, ref.layer): tensors[ref.name].num_elements for ref in of_weights}
+    elements = sum(held.values())
     stated = math.prod(size for _, size in op.iteration)
     if op.iteration and stated != elements:
         yield f"{elements} elements, of its masters", str(stated)

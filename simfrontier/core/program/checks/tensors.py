@@ -19,6 +19,7 @@ from simfrontier.core.program.placement import Placement
 FLEETING: Final = frozenset(
     {"encoded", "scalar", "update", "norms", "token", "gradient"}
 )  # written in every step before they are read
+_EACH: Final = {two: one for one, two in MOMENTS.items()}  # the type of each moment
 OF_NO_WEIGHT: Final = frozenset({"activation", "state", "constant", "scalar", "token"})
 MASK: Final = "uint8"
 WIDE: Final = {"fp64": "fp64", "fp32": "fp32", "fp16": "fp32", "bf16": "fp32"}  # weight type → type of sums
@@ -62,7 +63,7 @@ def check_families(schedule: Schedule, findings: Findings) -> None:
     alike: dict[str, str] = {}  # role → type of its first tensor, if all must be equal
     for tensor in schedule.tensors.values():
         if tensor.role in _PLURALS:
-            alike.setdefault(tensor.role, tensor.dtype)
+            alike.setdefault(tensor.role, _EACH.get(tensor.dtype, tensor.dtype))
     ops = schedule.ops
     written = {ref.name for op in ops for ref in (*op.writes, *op.accumulates)}
     masks = {op.writes[-1].name for op in ops if writes_mask(op)}
@@ -90,7 +91,7 @@ def check_families(schedule: Schedule, findings: Findings) -> None:
             faults += _likeness(schedule, tensor, schedule.tensors[weight])
         if tensor.role == "weight" and tensor.dtype != types[0]:
             faults.append((f"the type of the other weights, {types[0]}", tensor.dtype))
-        if tensor.role in alike and tensor.dtype != alike[tensor.role]:
+        if tensor.role in alike and _EACH.get(tensor.dtype, tensor.dtype) != alike[tensor.role]:
             faults.append((f"the type of the other {_PLURALS[tensor.role]}, {alike[tensor.role]}", tensor.dtype))
         for expected, got in faults:
             findings.add("facts", f"tensor {name}", "all ranks", expected, got)
@@ -103,11 +104,11 @@ def _likeness(schedule: Schedule, tensor: Tensor, weight: Tensor) -> Iterator[Fa
     of the weight, and its data type or the wider one. LAMB's norms have two numbers instead of the shape."""
     if tensor.per_layer != weight.per_layer:
         yield f"to be {of_layers(weight.per_layer)}, as {weight.name} is", of_layers(tensor.per_layer)
-    wanted = [] if tensor.role in ("update", "norms") else [weight.dtype]
+    wanted = [] if tensor.role == "norms" else [weight.dtype]
     if tensor.role in (*EITHER, "update", "norms"):
         wanted.append(WIDE.get(weight.dtype, weight.dtype))
     if tensor.role == "optimizer":
-        wanted = [MOMENTS[each] for each in wanted if each in MOMENTS]
+        wanted = [dtype for each in wanted if each in MOMENTS for dtype in (MOMENTS[each], each)]  # of two, or of one
     if tensor.dtype not in wanted:
         types = " or ".join(dict.fromkeys(wanted))
         yield f"type {types}, as {tensor.role} of {weight.name} in {weight.dtype}", tensor.dtype

@@ -10,10 +10,11 @@ from dataclasses import dataclass, fields
 from typing import Any, Final
 
 from simfrontier.core.dtypes import INTEGERS
+from simfrontier.core.program.cost import newton_schulz_flops
 from simfrontier.core.program.finding import Fault
 from simfrontier.core.program.ir import GRADIENT_ROLES, Compute, Ref, Tensor
 from simfrontier.core.program.kinds import kind_of
-from simfrontier.core.program.op_kind import ModelKind, WaitKind
+from simfrontier.core.program.op_kind import ModelKind, OrthogonalKind, WaitKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +57,9 @@ def faults_of_work(op: Compute, tensors: Mapping[str, Tensor], stated: Stated = 
     """Yield the faults in the sizes and operands of an op, considered in isolation and compared with the schedule's
     metadata."""
     kind = kind_of(op)
-    if not isinstance(kind, ModelKind) and (op.flops or op.matmul):
+    if isinstance(kind, OrthogonalKind):
+        yield from _orthogonal(op, tensors)
+    elif not isinstance(kind, ModelKind) and (op.flops or op.matmul):
         yield f"a {op.kind} of 0 flops, without a product", str(op.flops)
     if isinstance(kind, WaitKind):
         return
@@ -86,6 +89,23 @@ def faults_of_work(op: Compute, tensors: Mapping[str, Tensor], stated: Stated = 
     yield from _sizes(op, kind, read, made, stated)
     yield from _product(op, kind, read, made, stated)
     yield from _rows(op, kind, read)
+
+
+def _orthogonal(op: Compute, tensors: Mapping[str, Tensor]) -> Iterator[Fault]:
+    """Check that Newton-Schulz iterations multiply the matrices of the one update that they read."""
+    read, made = (sorted({(tensors[ref.name].weight, ref.layer) for ref in refs}) for refs in (op.reads, op.writes))
+    roles = [tensors[ref.name].role for ref in (*op.reads, *op.writes)]
+    if read != made or roles != ["update", "update"]:
+        yield f"a {op.kind} that reads an update and writes that of the same weight", f"{read} and {made}, {roles}"
+        return
+    update, space = tensors[op.reads[0].name], dict(op.iteration)
+    labels = [label for group in op.matmul or () for label in group]
+    *outer, smaller, larger = (*update.shape[:-2], *sorted(update.shape[-2:]))
+    wanted = [*outer, smaller, larger, smaller]
+    if [space.get(label) for label in labels] != wanted or len(space) != len(wanted):
+        yield f"products of {' × '.join(map(str, wanted))}", " × ".join(str(size) for size in space.values())
+    elif op.flops != math.prod(outer) * newton_schulz_flops(smaller, larger):
+        yield f"{math.prod(outer) * newton_schulz_flops(smaller, larger)} flops, of its matrices", str(op.flops)
 
 
 def _space(op: Compute) -> Iterator[Fault]:

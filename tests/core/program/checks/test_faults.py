@@ -226,7 +226,11 @@ FAULTS: list[tuple[str, Change, tuple[str, ...]]] = [
     ("merge", reads(where("loss"), WHOLE, STACKED), ("loss", f"{STACKED} not stacked", "stacked over tensor")),
     ("merge", without(where("merge")), ("loss", WHOLE, "written")),
     # ── facts of tensors ──
-    ("small zero3", tensor(f"{QKV}.moments", dtype="uint8"), (f"type moments, as optimizer of {QKV} in fp16", "uint8")),
+    (
+        "small zero3",
+        tensor(f"{QKV}.moments", dtype="uint8"),
+        (f"type moments or fp32, as optimizer of {QKV} in fp16", "uint8"),
+    ),
     ("small zero3", tensor(f"{QKV}.master", dtype="fp16"), ("the type of the other masters, fp32", "found fp16")),
     ("small zero3", tensor(f"{QKV}.grad", dtype="bf16"), ("type fp16 or fp32, as accumulator of", "found bf16")),
     ("small zero3", tensor(f"{QKV}.moments", role="copy"), (f"a gradient, master and optimizer state of {QKV}",)),
