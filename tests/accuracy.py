@@ -12,7 +12,7 @@ from statistics import fmean
 from typing import Final
 
 from simfrontier.answers.accuracy import RunsValidation, validate_shipped_runs
-from simfrontier.answers.accuracy.published_runs.left_out import LEFT_OUT, Calibration, LeftOut, write_left_out
+from simfrontier.answers.accuracy.published_runs.left_out import LEFT_OUT, LeftOut, write_left_out
 from simfrontier.base.workers import Local, Workers
 from simfrontier.inputs.measured import read_lines
 from simfrontier.interfaces.cli.console import tell
@@ -104,7 +104,7 @@ def main() -> None:
     asked = parser.parse_args()
     with Workers(Local(jobs=asked.jobs)) as workers:
         done = validate_shipped_runs(workers)
-    rows = done.calibration.rows
+    rows = tuple(row.left_out for row in done.predicted)
     now = families_of(rows)
     found = changes(read_baseline(BASELINE), now)
     print_changes(found)
@@ -135,7 +135,7 @@ def _cells(family: Family) -> tuple[str, str]:
 
 def print_intervals(done: RunsValidation) -> None:
     """Print the covered share by machine, and the rankings."""
-    groups = {"all": done.overall, **done.by_machine()}
+    groups = {"all": done.overall, **done.by_model(), **done.by_machine()}
     rows = [
         (name, f"{one.count}", percent(one.mean_abs), percent(one.median_abs), signed(one.bias), percent(one.covered))
         for name, one in groups.items()
@@ -143,11 +143,10 @@ def print_intervals(done: RunsValidation) -> None:
     ]
     heads = ("machine", "runs", "mean error", "median", "bias", "in 90 % interval")
     tell(Table("left out, in the unit of each row", heads, rows, left=("machine",)), least_width=120)
-    own: Calibration = done.calibration
-    sys.stdout.write(
-        f"sure from a lead of {percent(own.sure_lead(True))} by one stack, {percent(own.sure_lead(False))} by two;"
-        f" {done.rankings}\n"
-    )
+    for model, own in done.calibrations.items():
+        leads = f"{percent(own.sure_lead(True))} by one stack, {percent(own.sure_lead(False))} by two"
+        sys.stdout.write(f"{model}: sure from a lead of {leads}\n")
+    sys.stdout.write(f"{done.rankings}\n")
 
 
 if __name__ == "__main__":

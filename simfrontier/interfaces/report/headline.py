@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
 
-from simfrontier.answers.accuracy import step_factor, sure_lead
+from simfrontier.answers.accuracy import model_kind_of, step_factor, sure_lead
 from simfrontier.answers.step import Spread, band_of, probability_faster, spread_of
 from simfrontier.answers.study import PlanOutcome
 from simfrontier.interfaces.report.view import RATE, Row, StudyView, rate, result_row, step_s
@@ -76,7 +76,7 @@ def pair_of(view: StudyView, first: PlanOutcome, second: PlanOutcome) -> Pair:
     share, count, ratio = None, 0, sampled_ratio(first, second, work)
     if first.samples_s is not None and second.samples_s is not None:
         share, count = probability_faster(first.samples_s / work, second.samples_s), len(first.samples_s)
-    sure = sure_lead(first.row["stack"] == second.row["stack"])
+    sure = sure_lead(first.row["stack"] == second.row["stack"], model_kind_of(view.scenario.at(first.devices).shape))
     return Pair(
         devices=first.devices,
         plan=first.plan,
@@ -92,7 +92,8 @@ def pair_of(view: StudyView, first: PlanOutcome, second: PlanOutcome) -> Pair:
 def rate_interval(view: StudyView, outcome: PlanOutcome) -> tuple[float, float]:
     """Return the 90 % interval of the rate of a plan that fits: as far as left-out published runs are off on such
     devices, and at least as far as the samples reach."""
-    factor = step_factor(view.scenario.machine.device.peak_flops_per_s)
+    shape = view.scenario.at(outcome.devices).shape
+    factor = step_factor(view.scenario.machine.device.peak_flops_per_s, model_kind_of(shape))
     row = result_row(outcome)
     low, high = (row[f"{RATE}_{end}"] or row[RATE] for end in ("p05", "p95"))
     return min(low, row[RATE] / factor), max(high, row[RATE] * factor)
@@ -187,6 +188,7 @@ def ranking_of(view: StudyView) -> Ranking:
     known = {size: sorted(own, key=lambda o: -rate(o)) for size, own in sampled_at.items() if own}
     sampled = [outcome.samples_s for outcomes in known.values() for outcome in outcomes]
     file = view.scenario.file
+    model = model_kind_of(view.scenario.at(view.sizes[0]).shape)
     return Ranking(
         errors=spread_of(view.scenario.machine, view.scenario.library),
         num_samples=file.uncertainty.samples if not sampled or sampled[-1] is None else len(sampled[-1]),
@@ -195,6 +197,6 @@ def ranking_of(view: StudyView) -> Ranking:
             size: {a.plan: {b.plan: pair_of(view, a, b) for b in outcomes if b is not a} for a in outcomes}
             for size, outcomes in known.items()
         },
-        sure_leads=(sure_lead(True), sure_lead(False)),
+        sure_leads=(sure_lead(True, model), sure_lead(False, model)),
         are_plain=view.scenario.beside is None and not file.perturbation.is_timed and file.run.steps == 1,
     )

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from simfrontier.answers.accuracy import step_factor, sure_lead
+from simfrontier.answers.accuracy import ModelKind, model_kind_of, step_factor, sure_lead
 from simfrontier.answers.search import Candidate, OwnPlan, SimulatedPlan, TunedPlan, TuningOutcome, rows
 from simfrontier.answers.study import inputs, versions
 from simfrontier.base.wholefile import MANIFEST
@@ -113,14 +113,18 @@ class TuningFindings:
     def sure_lead(self) -> float:
         """The relative lead over the next simulated plan from which on the ranking is sure (0.05: 5 % faster)."""
         stacks = {plan.candidate.stack for plan in self.outcome.simulated[:2]}
-        return sure_lead(len(stacks) == 1)
+        return sure_lead(len(stacks) == 1, self._model)
+
+    @property
+    def _model(self) -> ModelKind:
+        return model_kind_of(self.outcome.scenario.at(self.outcome.devices).shape)
 
     @property
     def interval_s(self) -> Range:
         """90 % interval of the best plan's step: as far as left-out published runs are off on such devices, and at
         least as far as the samples reach."""
         best = self.outcome.best
-        factor = step_factor(self.outcome.scenario.machine.device.peak_flops_per_s)
+        factor = step_factor(self.outcome.scenario.machine.device.peak_flops_per_s, self._model)
         band = best.simulated and best.simulated.band_s
         low, _, high = band or (best.step_s, best.step_s, best.step_s)
         return min(low, best.step_s / factor), max(high, best.step_s * factor)

@@ -90,7 +90,7 @@ def test_a_lead_below_the_models_error_of_it_is_too_close_to_call_though_all_sam
 ) -> None:
     """Samples err in the same way for all plans, so that they agree on any difference."""
     stacks = {o.row["stack"] for o in study().outcomes if o.plan in ("ddp", "zero3")}
-    sure = sure_lead(len(stacks) == 1)
+    sure = sure_lead(len(stacks) == 1, "dense")
     lead = more * sure
     fast = np.linspace(1.0, 1.5, 100)
     view = with_samples({"ddp": fast.tolist(), "zero3": (fast * (1 + lead)).tolist(), "zeropp": [9.0] * 100})
@@ -108,7 +108,7 @@ def test_a_lead_below_the_models_error_of_it_is_too_close_to_call_though_all_sam
 
 def test_the_interval_of_the_fastest_plan_is_that_of_published_runs_on_such_devices() -> None:
     """And at least that of its samples."""
-    factor = step_factor(view().scenario.machine.device.peak_flops_per_s)
+    factor = step_factor(view().scenario.machine.device.peak_flops_per_s, "dense")
     found = headline_of(view())
     assert found.best is not None and found.interval is not None
     low, high = found.interval

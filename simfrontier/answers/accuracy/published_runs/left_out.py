@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, fields
 from functools import cache, cached_property
 from itertools import combinations
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal, get_args
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from simfrontier.answers.accuracy.published_runs.fit import load_parameters
 from simfrontier.answers.accuracy.published_runs.table import Run
 from simfrontier.answers.step import NORMAL_90
 from simfrontier.base.wholefile import write_whole
+from simfrontier.core.workload import GptShape, Shape
 from simfrontier.inputs.measured import read_lines
 
 LEFT_OUT: Final = Path(__file__).parent / "left_out.csv"
@@ -26,6 +27,7 @@ OTHER_DEVICE: Final = 0.25  # weight of a source's runs on other devices (assume
 # were chosen. Inferred: intervals with 93 % of left-out runs inside (1.81 normal deviations) held 85 % (1.46) of
 # 239 runs that were kept back in November 2026 (without ten on Frontier, none of which lay inside).
 IN_VIEW: Final = 1.25
+ModelKind = Literal["dense", "experts"]
 _REPOSITORY: Final = re.compile(r"(?:github\.com/)?([\w.-]+/[\w.-]+|[\w-]+\.[\w./-]+)")
 
 
@@ -36,7 +38,8 @@ class LeftOut:
     `run`: file and line; `source`: who published it; `machine`: the machine of the catalog that it was simulated on;
     `peak_tflops`: of one of its devices, 16-bit numbers, which stands for the kind of device; `job`: runs of one source
     with the same job differ in nothing but plan and micro-batch; `sd`: standard deviation of the logarithm of the step
-    time by the fit, by what the source does not state, and by `spread` of the parameters' file.
+    time by the fit, by what the source does not state, and by `spread` of the parameters' file; `model`: the kind of
+    model, whose runs alone say how far others of it are off.
     """
 
     run: str
@@ -48,6 +51,7 @@ class LeftOut:
     predicted_s: float
     measured_s: float
     sd: float
+    model: ModelKind = "dense"
 
     @property
     def off(self) -> float:
@@ -58,6 +62,11 @@ class LeftOut:
     def score(self) -> float:
         """Absolute error of the logarithm, in standard deviations."""
         return abs(self.off) / self.sd
+
+
+def model_kind_of(shape: Shape) -> ModelKind:
+    """Return the kind of model of a shape."""
+    return "experts" if isinstance(shape, GptShape) and shape.num_experts else "dense"
 
 
 def source_of(run: Run) -> str:
@@ -83,7 +92,8 @@ class Lead:
 
 @dataclass(frozen=True, kw_only=True)
 class Calibration:
-    """The error of a step, and of the ratio of two steps, that runs left out of the fit imply.
+    """The error of a step, and of the ratio of two steps, that runs left out of the fit imply, all of one kind of
+    model.
 
     A source is the unit that is drawn: its runs share software, machine, author and the reading of its texts, so that
     they err alike.
@@ -235,24 +245,30 @@ _COLUMNS: Final = tuple(field.name for field in fields(LeftOut))
 _NUMBERS: Final = ("peak_tflops", "predicted_s", "measured_s", "sd")
 
 
+def calibrations_of(rows: Sequence[LeftOut]) -> dict[ModelKind, Calibration]:
+    """Return the calibration of each kind of model by the runs of that kind."""
+    kinds: tuple[ModelKind, ...] = get_args(ModelKind)
+    return {kind: Calibration(rows=tuple(row for row in rows if row.model == kind)) for kind in kinds}
+
+
 @cache
-def calibration() -> Calibration:
+def calibration(model: ModelKind) -> Calibration:
     """Return the calibration by the shipped table of left-out runs, which `make accuracy WRITE=1` writes."""
-    return Calibration(rows=read_left_out(LEFT_OUT))
+    return calibrations_of(read_left_out(LEFT_OUT))[model]
 
 
 @cache
-def sure_lead(same_stack: bool) -> float:
+def sure_lead(same_stack: bool, model: ModelKind) -> float:
     """Return the relative lead of one plan over another from which on their ranking is sure (0.05: 5 % faster), by the
     shipped left-out runs (`Calibration.sure_lead`)."""
-    return calibration().sure_lead(same_stack)
+    return calibration(model).sure_lead(same_stack)
 
 
 @cache
-def step_factor(peak_flops_per_s: float) -> float:
+def step_factor(peak_flops_per_s: float, model: ModelKind) -> float:
     """Return the factor from a predicted step time to the ends of its 90 % interval, for a job of which everything is
     stated, on devices of this 16-bit peak."""
-    return math.exp(calibration().half_width(load_parameters().spread, peak_flops_per_s))
+    return math.exp(calibration(model).half_width(load_parameters().spread, peak_flops_per_s))
 
 
 def read_left_out(path: Path) -> tuple[LeftOut, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -21,8 +21,11 @@ from simfrontier.answers.accuracy.published_runs.job import Job
 from simfrontier.answers.accuracy.published_runs.left_out import (
     Calibration,
     LeftOut,
+    ModelKind,
     Rankings,
     calibration,
+    calibrations_of,
+    model_kind_of,
     rankings_of,
     source_of,
     sure_lead,
@@ -106,23 +109,29 @@ class RunsValidation:
         return errors_of(self.predicted)
 
     @cached_property
-    def calibration(self) -> Calibration:
-        """The calibration that these runs give: of intervals and rankings of further runs."""
-        return Calibration(rows=tuple(row.left_out for row in self.predicted))
+    def calibrations(self) -> dict[ModelKind, Calibration]:
+        """The calibrations that these runs give, by kind of model: of intervals and rankings of further runs."""
+        return calibrations_of([row.left_out for row in self.predicted])
 
     @cached_property
     def rankings(self) -> Rankings | None:
         """Rankings of pairs of runs of one job, sure from the lead on that the pairs of other jobs give (where the runs
         were left out of fits; else all shipped pairs); None without pairs."""
-        own = self.calibration
-        if all(row.use == "left out" for row in self.predicted):
-            margins = {job: own.sure_lead(True, without=job) for job in {lead.job for lead in own.leads}}
-            return rankings_of(own.leads, margins.__getitem__)
-        return rankings_of(own.leads, lambda job: sure_lead(True))
+        are_left_out = all(row.use == "left out" for row in self.predicted)
+        margins: dict[str, float] = {}
+        for model, own in self.calibrations.items():
+            for job in {lead.job for lead in own.leads}:
+                margins[job] = own.sure_lead(True, without=job) if are_left_out else sure_lead(True, model)
+        leads = [lead for own in self.calibrations.values() for lead in own.leads]
+        return rankings_of(leads, margins.__getitem__)
 
     def by_machine(self) -> dict[str, Errors]:
         """Return errors by the machine of the catalog on which runs are simulated, in the order of the table."""
         return errors_by(self.predicted, lambda row: row.left_out.machine)
+
+    def by_model(self) -> dict[str, Errors]:
+        """Return errors by the kind of model, in the order of the table."""
+        return errors_by(self.predicted, lambda row: row.left_out.model)
 
     def by_stack(self) -> dict[str, Errors]:
         """Return errors by the software stack that runs are simulated with, in the order of the table."""
@@ -184,7 +193,7 @@ def validate_shipped_runs(workers: Workers | None = None) -> RunsValidation:
         for at in left.nonzero()[0].tolist():
             change, fit_sd = fit.of(law.moves[at])
             fitted[at] = steps[at].step_s * math.exp(change), _sd(steps[at], fit_sd), name
-    known = Calibration(rows=tuple(_left_out(step, *fitted[at][:2]) for at, step in enumerate(steps)))
+    known = calibrations_of([_left_out(step, *fitted[at][:2]) for at, step in enumerate(steps)])
     predicted = {
         step.job.run.number: _predicted(step, title, "left out", fitted[at], known, source_of(step.job.run))
         for at, step in enumerate(steps)
@@ -247,7 +256,8 @@ def _unpredicted(run: Run, title: str, why: str) -> Residual[Run]:
 
 
 def _held(step: TimedStep, title: str) -> PredictedRun:
-    return _predicted(step, title, "held", (step.step_s, _sd(step), ""), calibration())
+    known = {_model(step): calibration(_model(step))}
+    return _predicted(step, title, "held", (step.step_s, _sd(step), ""), known)
 
 
 def _sd(step: TimedStep, fit_sd: float = 0.0) -> float:
@@ -269,7 +279,13 @@ def _left_out(step: TimedStep, step_s: float, sd: float) -> LeftOut:
         predicted_s=step_s,
         measured_s=step.measured_s,
         sd=sd,
+        model=_model(step),
     )
+
+
+def _model(step: TimedStep) -> ModelKind:
+    scenario = step.job.scenario
+    return model_kind_of(scenario.at(scenario.file.run.devices[0]).shape)
 
 
 def _predicted(
@@ -277,14 +293,14 @@ def _predicted(
     title: str,
     use: Use,
     fitted: tuple[float, float, str],
-    known: Calibration,
+    known: Mapping[ModelKind, Calibration],
     source: str | None = None,
 ) -> PredictedRun:
     """Return a run with its prediction. `fitted`: the step time in seconds, the standard deviation of its logarithm,
     and what was left out of the fit. The interval follows from the left-out runs of other sources than `source`.
     """
     step_s, sd, without = fitted
-    factor = math.exp(known.half_width(sd, _peak(step), without=source))
+    factor = math.exp(known[_model(step)].half_width(sd, _peak(step), without=source))
     low, high = sorted((step.value(step_s / factor), step.value(step_s * factor)))
     return PredictedRun(
         table=title,
