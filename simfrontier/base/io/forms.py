@@ -136,11 +136,12 @@ class Switch:
                 raise PydanticCustomError("switch", "0 or 1")
             return number == 1.0
 
-        number = schema.float_schema(strict=True, allow_inf_nan=False)
-        return schema.no_info_after_validator_function(switched, number)
+        def in_json(core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+            return {"enum": [0, 1]}
 
-    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        return {"enum": [0, 1]}
+        number = schema.float_schema(strict=True, allow_inf_nan=False)
+        own = {"pydantic_js_functions": [in_json]}  # of the number itself, which may stand in a table with its source
+        return schema.no_info_after_validator_function(switched, number, metadata=own)
 
 
 class Derived:
