@@ -140,11 +140,14 @@ def copies_beside_products(program: Program) -> Program:
     on the compute lane: a weight's where it is read first, a gradient's where its reduction is issued."""
     out: Placed = []
     waiting: list[Compute] = []
+    tensors = dict(program.tensors)
     for place, item in program.items:
         assert isinstance(item, Compute | Collective | Exchange), "moves are collectives by now"
         if isinstance(item, Compute) and item.kind in ("permute", "encode") and item.lane != "compute":
             if item.name in _OUT:
                 waiting.append(replace(item, lane="compute"))
+                for ref in item.reads:  # buffers of gathers that run ahead of the copies
+                    tensors[ref.name] = replace(tensors[ref.name], pool="live")
                 continue
             item = replace(item, lane="compute") if item.name == "gradient" else item
         read = set(item.src if isinstance(item, Collective) else item.reads)
@@ -152,7 +155,7 @@ def copies_beside_products(program: Program) -> Program:
         waiting = [copy for copy in waiting if copy not in due]
         out += [(place, each) for each in (*due, item)]
     assert not waiting, "a weight is gathered to be read"
-    return Program(out, program.tensors)
+    return Program(out, tensors)
 
 
 def weights_first(program: Program) -> Program:
