@@ -54,7 +54,7 @@ def test_every_algorithm_over_gloo_is_exactly_the_library(tmp_path: Path) -> Non
     """All kinds and algorithms, pairs and fours, uneven chunks, late ranks; on four ranks."""
     ended = run_ranks([["1"]] * 4, LIMIT_S, module="tests.real.lowered_ranks")
     assert set(ended.codes) == {0}, ended.err
-    assert sorted(ended.out.splitlines()) == [f"rank {rank}: 64 compared" for rank in range(4)]
+    assert sorted(ended.out.splitlines()) == [f"rank {rank}: 84 compared" for rank in range(4)]
 
 
 def test_real_ranks_with_lowered_collectives_train_like_the_unsharded_model(files: Path, tmp_path: Path) -> None:
