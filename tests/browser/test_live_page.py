@@ -99,6 +99,7 @@ def test_the_link_leads_back_to_the_same_state(live: Open, chromium: Any) -> Non
 
 def test_a_stretch_drives_links_and_memory(live: Open) -> None:
     most = "document.getElementById('held').textContent.split(' of ')[0]"
+    wait_for(live.page, "document.getElementById('held').textContent !== ''")
     whole = live.text("held"), live.text("stretch"), live.page.locator("#links").inner_html()
     most_held = live.page.evaluate(most)
     live.page.locator("#timeline").scroll_into_view_if_needed()
