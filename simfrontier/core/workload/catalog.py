@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from simfrontier.base.errors import InputError, meant
 from simfrontier.base.extras import added
-from simfrontier.core.workload.expert_models import EXPERT_MODELS
+from simfrontier.core.workload.expert_models import EXPERT_MODELS, LIKE_LLAMA
 from simfrontier.core.workload.gpt_shape import GptShape
 from simfrontier.core.workload.mlp_model import MlpShape
 from simfrontier.core.workload.shape import Shape
@@ -50,14 +50,6 @@ def _gpt(
 _MEGATRON: Final = {"residual": "sequential", "tied": True}
 _LIKE_GPT_3: Final = {**_MEGATRON, "positions": "learned", "causal": True}
 _LIKE_MPT: Final = {**_LIKE_GPT_3, "positions": "alibi", "biases": False}
-_LIKE_LLAMA: Final = {
-    "residual": "sequential",
-    "gated": True,
-    "norm": "rmsnorm",
-    "biases": False,
-    "positions": "rotary",
-    "causal": True,
-}
 _LIKE_FORGE: Final = {**_LIKE_GPT_3, "tied": False, "positions": "rotary"}
 
 MODELS: dict[str, GptShape | MlpShape] = {
@@ -85,18 +77,16 @@ MODELS: dict[str, GptShape | MlpShape] = {
         _gpt("mpt-30b", 48, 7168, 64, 50432, 2048, _MPT_RELEASED.format("30b"), _LIKE_MPT),
         _gpt("mpt-70b", 80, 8192, 64, 50368, 2048, _MPT.format("70b"), _LIKE_GPT_3),
         _gpt("bloom-176b", 70, 14336, 112, 250880, 2048, _BLOOM, _LIKE_GPT_3, positions="alibi", embedding_norm=True),
+        _gpt("llama-2-7b", 32, 4096, 32, 32000, 4096, _LLAMA_2.format("7b"), LIKE_LLAMA, kv_heads=32, ffn_hidden=11008),
         _gpt(
-            "llama-2-7b", 32, 4096, 32, 32000, 4096, _LLAMA_2.format("7b"), _LIKE_LLAMA, kv_heads=32, ffn_hidden=11008
+            "llama-2-13b", 40, 5120, 40, 32000, 4096, _LLAMA_2.format("13b"), LIKE_LLAMA, kv_heads=40, ffn_hidden=13824
         ),
         _gpt(
-            "llama-2-13b", 40, 5120, 40, 32000, 4096, _LLAMA_2.format("13b"), _LIKE_LLAMA, kv_heads=40, ffn_hidden=13824
+            "llama-2-70b", 80, 8192, 64, 32000, 4096, _LLAMA_2.format("70b"), LIKE_LLAMA, kv_heads=8, ffn_hidden=28672
         ),
-        _gpt(
-            "llama-2-70b", 80, 8192, 64, 32000, 4096, _LLAMA_2.format("70b"), _LIKE_LLAMA, kv_heads=8, ffn_hidden=28672
-        ),
-        _gpt("llama-3-8b", 32, 4096, 32, 128256, 8192, _LLAMA_3, _LIKE_LLAMA, kv_heads=8, ffn_hidden=14336),
-        _gpt("llama-3-70b", 80, 8192, 64, 128256, 8192, _LLAMA_3, _LIKE_LLAMA, kv_heads=8, ffn_hidden=28672),
-        _gpt("llama-3-405b", 126, 16384, 128, 128256, 8192, _LLAMA_3, _LIKE_LLAMA, kv_heads=8, ffn_hidden=53248),
+        _gpt("llama-3-8b", 32, 4096, 32, 128256, 8192, _LLAMA_3, LIKE_LLAMA, kv_heads=8, ffn_hidden=14336),
+        _gpt("llama-3-70b", 80, 8192, 64, 128256, 8192, _LLAMA_3, LIKE_LLAMA, kv_heads=8, ffn_hidden=28672),
+        _gpt("llama-3-405b", 126, 16384, 128, 128256, 8192, _LLAMA_3, LIKE_LLAMA, kv_heads=8, ffn_hidden=53248),
         _gpt("forge-13b", 40, 5120, 40, 52000, 2048, _FORGE.format("m"), _LIKE_FORGE),
         _gpt("forge-22b", 48, 6144, 48, 52000, 2048, _FORGE.format("l"), _LIKE_FORGE),
         *EXPERT_MODELS,

@@ -37,7 +37,7 @@ _X_MOE = (
     "layers in units of 2^30"
 )
 
-_LIKE_LLAMA: Final = {
+LIKE_LLAMA: Final = {
     "residual": "sequential",
     "gated": True,
     "norm": "rmsnorm",
@@ -45,11 +45,11 @@ _LIKE_LLAMA: Final = {
     "positions": "rotary",
     "causal": True,
 }
-_LIKE_QWEN_3: Final = {**_LIKE_LLAMA, "kv_heads": 4, "head_dim": 128, "qk_norm": True}
-_LIKE_QWEN_2: Final = {**_LIKE_LLAMA, "qkv_biases": True}
-_LIKE_LLAMA_4: Final = {**_LIKE_LLAMA, "kv_heads": 8, "shared_ffn": 8192, "router": "sigmoid"}
+_LIKE_QWEN_3: Final = {**LIKE_LLAMA, "kv_heads": 4, "head_dim": 128, "qk_norm": True}
+_LIKE_QWEN_2: Final = {**LIKE_LLAMA, "qkv_biases": True}
+_LIKE_LLAMA_4: Final = {**LIKE_LLAMA, "kv_heads": 8, "shared_ffn": 8192, "router": "sigmoid"}
 _LIKE_GPT_OSS: Final = {
-    **_LIKE_LLAMA,
+    **LIKE_LLAMA,
     "kv_heads": 8,
     "head_dim": 64,
     "biases": True,
@@ -58,7 +58,7 @@ _LIKE_GPT_OSS: Final = {
 }
 _LIKE_MAVERICK: Final = {**_LIKE_LLAMA_4, "expert_every": 2, "ffn_hidden": 16384}
 _LIKE_DEEPSEEK: Final = {
-    **_LIKE_LLAMA,
+    **LIKE_LLAMA,
     "kv_rank": 512,
     "nope_features": 128,
     "rope_features": 64,
@@ -77,7 +77,7 @@ _LIKE_V2: Final = {
 _LIKE_MOONLIGHT: Final = {**_LIKE_DEEPSEEK, "shared_ffn": 2816, "ffn_hidden": 11264, "router": "sigmoid"}
 _LIKE_K2: Final = {**_LIKE_DEEPSEEK, "q_rank": 1536, "shared_ffn": 2048, "ffn_hidden": 18432, "router": "sigmoid"}
 _LIKE_V3: Final = {**_LIKE_K2, "dense_layers": 3, "expert_groups": 8, "groups_per_token": 4}
-_LIKE_GLM: Final = {**_LIKE_LLAMA, "kv_heads": 8, "head_dim": 128, "qkv_biases": True, "router": "sigmoid"}
+_LIKE_GLM: Final = {**LIKE_LLAMA, "kv_heads": 8, "head_dim": 128, "qkv_biases": True, "router": "sigmoid"}
 _LIKE_GLM_4_5: Final = {**_LIKE_GLM, "qk_norm": True, "dense_layers": 3, "shared_ffn": 1536, "ffn_hidden": 12288}
 _LIKE_GLM_AIR: Final = {**_LIKE_GLM, "dense_layers": 1, "shared_ffn": 1408, "ffn_hidden": 10944}
 _LIKE_X_MOE: Final = {"residual": "sequential", "tied": True, "positions": "rotary", "causal": True}
@@ -103,8 +103,8 @@ def _moe(
 
 
 EXPERT_MODELS: Final = (
-    _moe("mixtral-8x7b", 32, 4096, 32, 32000, 4096, (8, 2, 14336), _MIXTRAL.format("8x7B"), _LIKE_LLAMA, kv_heads=8),
-    _moe("mixtral-8x22b", 56, 6144, 48, 32000, 4096, (8, 2, 16384), _MIXTRAL.format("8x22B"), _LIKE_LLAMA, kv_heads=8),
+    _moe("mixtral-8x7b", 32, 4096, 32, 32000, 4096, (8, 2, 14336), _MIXTRAL.format("8x7B"), LIKE_LLAMA, kv_heads=8),
+    _moe("mixtral-8x22b", 56, 6144, 48, 32000, 4096, (8, 2, 16384), _MIXTRAL.format("8x22B"), LIKE_LLAMA, kv_heads=8),
     _moe("qwen3-30b-a3b", 48, 2048, 32, 151936, 4096, (128, 8, 768), _QWEN_3.format("30B-A3B"), _LIKE_QWEN_3),
     _moe("qwen3-235b-a22b", 94, 4096, 64, 151936, 4096, (128, 8, 1536), _QWEN_3.format("235B-A22B"), _LIKE_QWEN_3),
     _moe(
@@ -153,8 +153,8 @@ EXPERT_MODELS: Final = (
     _moe("kimi-k2", 61, 7168, 64, 163840, 4096, (384, 8, 2048), _KIMI_K2, _LIKE_K2),
     _moe("glm-4.5", 92, 5120, 96, 151552, 4096, (160, 8, 1536), _GLM.format(""), _LIKE_GLM_4_5),
     _moe("glm-4.5-air", 46, 4096, 96, 151552, 4096, (128, 8, 1408), _GLM.format("-Air"), _LIKE_GLM_AIR),
-    _moe("grok-1", 64, 6144, 48, 131072, 8192, (8, 2, 32768), _GROK_1, _LIKE_LLAMA, kv_heads=8, tied=True),
-    _moe("dbrx", 40, 6144, 48, 100352, 4096, (16, 4, 10752), _DBRX, _LIKE_LLAMA, kv_heads=8, norm="layernorm"),
+    _moe("grok-1", 64, 6144, 48, 131072, 8192, (8, 2, 32768), _GROK_1, LIKE_LLAMA, kv_heads=8, tied=True),
+    _moe("dbrx", 40, 6144, 48, 100352, 4096, (16, 4, 10752), _DBRX, LIKE_LLAMA, kv_heads=8, norm="layernorm"),
     _moe(
         "phi-3.5-moe",
         32,
@@ -164,12 +164,12 @@ EXPERT_MODELS: Final = (
         4096,
         (16, 2, 6400),
         _PHI,
-        _LIKE_LLAMA,
+        LIKE_LLAMA,
         kv_heads=8,
         norm="layernorm",
         biases=True,
     ),
-    _moe("olmoe-1b-7b", 16, 2048, 16, 50304, 4096, (64, 8, 1024), _OLMOE, _LIKE_LLAMA, qk_norm=True),
+    _moe("olmoe-1b-7b", 16, 2048, 16, 50304, 4096, (64, 8, 1024), _OLMOE, LIKE_LLAMA, qk_norm=True),
     _moe("x-moe-10b", 28, 2048, 16, 50304, 2048, (64, 6, 1408), _X_MOE.format("n256"), _LIKE_X_MOE),
     _moe("x-moe-55b", 28, 5120, 128, 50304, 4096, (128, 6, 1536), _X_MOE.format("n256"), _LIKE_X_MOE),
     _moe("x-moe-201b", 28, 7168, 128, 50432, 4096, (256, 8, 2048), _X_MOE.format("main_results"), _LIKE_X_MOE),
