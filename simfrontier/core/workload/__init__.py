@@ -7,6 +7,7 @@ from simfrontier.core.workload.catalog import (
     known_model as known_model,
     known_models as known_models,
 )
+from simfrontier.core.workload.experts import Experts as Experts
 from simfrontier.core.workload.gpt_architecture import Router as Router
 from simfrontier.core.workload.gpt_model import gpt as gpt
 from simfrontier.core.workload.gpt_shape import GptShape as GptShape, neox_flops as neox_flops

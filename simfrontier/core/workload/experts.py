@@ -32,6 +32,10 @@ class Experts:
     builder: GptParts
     bend: str
     residual: ClassVar[str] = "experts.residual"  # name of the op that adds the outputs to the stream
+    bounds: ClassVar[Mapping[str, tuple[str, str]]] = {  # names of the ops before and after those of the experts
+        "forward": ("ln2", residual),
+        "backward": ("", "ln2.backward"),
+    }
 
     @property
     def shape(self) -> GptArchitecture:

@@ -30,13 +30,15 @@ class Rate:
     Megatron-DeepSpeed and GPT-NeoX (`megatron`), which takes an MLP of 4h features and as many key heads as heads for
     every model, or by GPT-NeoX's of before September 2023 (`neox_2021`, see `step_flops`).
     `devices`: number of devices that one rate covers. `factor`: of the unit's prefix or time, e.g. 1e-3 for thousands
-    of tokens.
+    of tokens. `layer`: the pass of one layer of experts, from its router to its output, whose time the value is; empty
+    for a whole step.
     """
 
     measure: Measure
     flops: Flops = "model"
     devices: int = 1
     factor: float = 1.0
+    layer: Literal["", "forward", "backward"] = ""
 
     @property
     def rises_with_time(self) -> bool:

@@ -15,7 +15,8 @@ from simfrontier.answers.search import Estimate, SmallSchedules, estimate
 from simfrontier.core.collectives import Library
 from simfrontier.core.cost import Prices
 from simfrontier.core.machine import Machine
-from simfrontier.core.workload import GptShape
+from simfrontier.core.plan import build
+from simfrontier.core.workload import Experts, GptShape
 from simfrontier.inputs.scenario import Case
 
 FAR_TOO_MUCH: Final = 1.5  # of a device's memory; of what runs state the model is within a fifth
@@ -59,9 +60,21 @@ class JobStep:
         """
         prices = self._prices if library is None else self._prices.by(library)
         self._small.reprice(prices, machine)
+        if self.job.rate.layer:
+            return replace(estimate(self.case, self._small), step_s=self._layer_s, floor_s=0.0)
         whole = self._launched(self._sharing(estimate(self.case, self._small)))
         steps = self.job.steps
         return replace(whole, step_s=steps * whole.step_s, floor_s=steps * whole.floor_s) if steps != 1.0 else whole
+
+    @property
+    def _layer_s(self) -> float:
+        """Time of the run's pass of a layer of experts in seconds, one op after the other."""
+        case, label = self.case, self.job.rate.layer
+        schedule = build(case.workload, case.plan, case.mesh, case.engine, 1)
+        ops = next(call.ops for call in schedule.roles[0].calls if call.label == label)
+        on_lane = [op for op in ops if op.lane == "compute"]
+        start, end = ([op.name for op in on_lane].index(name) if name else -1 for name in Experts.bounds[label])
+        return sum(self._small.prices.seconds(op, schedule) for op in on_lane[start + 1 : end])
 
     def _sharing(self, alone: Estimate) -> Estimate:
         """Return the estimate with kernels slowed while a collective overlaps them and occupies some of the compute

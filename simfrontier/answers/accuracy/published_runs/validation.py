@@ -275,7 +275,7 @@ def _left_out(step: TimedStep, step_s: float, sd: float) -> LeftOut:
         machine=scenario.machine.name,
         peak_tflops=round(_peak(step) / 1e12, 1),
         stack=str(scenario.file.stack),
-        job="; ".join(run[column] for column in job),
+        job="; ".join([*(run[column] for column in job), *filter(None, [step.job.rate.layer])]),
         predicted_s=step_s,
         measured_s=step.measured_s,
         sd=sd,
