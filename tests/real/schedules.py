@@ -24,6 +24,8 @@ _TINY = MODELS["tiny"]
 assert isinstance(_TINY, GptShape)
 GPT: Final = replace(_TINY, name="test-gpt", hidden=16, heads=2, vocabulary=32, sequence=8)
 TIED: Final = replace(GPT, name="test-gpt-tied", tied=True)
+ADAPTERS: Final = replace(GPT, name="test-gpt-adapters", lora_rank=4)
+GPTS: Final = {"gpt": GPT, "tied": TIED, "adapters": ADAPTERS}
 MLP: Final = MlpShape(name="test-mlp", num_layers=2, inputs=8, hidden=16, classes=8, source="made for tests")
 
 # A layer of the GPT has 12 · 16² + 13 · 16 = 3,280 elements, its largest weight 1,024: vectors of 16 elements stay
@@ -187,7 +189,7 @@ def schedule(
     family, options = plan
     mesh = mesh_of(*sizes)
     if model != "mlp":
-        workload = gpt({"gpt": GPT, "tied": TIED}[model], mesh.num_ranks, checkpointing, precision=precision)
+        workload = gpt(GPTS[model], mesh.num_ranks, checkpointing, precision=precision)
     else:
         workload = mlp(MLP, 2 * mesh.num_ranks, checkpointing, precision=precision)
     types = workload.precision.keeping(gradients, master, moments)

@@ -195,7 +195,9 @@ class Operands:
         return [ref for ref in self.context.program.writes[self.index] if self._role(ref) == "state"]
 
     def gradient(self, name: str, value: Array) -> None:
-        """Write the gradient of a weight, or add to it, as a flat array of the whole block."""
+        """Write the gradient of a weight that is not frozen, or add to it, as a flat array of the whole block."""
+        if name in (tensors := self.context.schedule.tensors) and tensors[name].is_frozen:
+            return
         _, writes, added = self.refs
         for refs, adds in ((writes, False), (added, True)):
             for ref in refs:

@@ -112,7 +112,10 @@ def train_unsharded(
         return own.train_unsharded(schedule, training, dtype, skipped)
     kind = {"fp64": torch.float64, "fp32": torch.float32}[dtype]
     start = initial_weights(schedule, training.seed)
-    weights = {key: torch.tensor(values, dtype=kind, requires_grad=True) for key, values in start.items()}
+    frozen = {tensor.name for tensor in schedule.tensors.values() if tensor.is_frozen}
+    weights = {
+        key: torch.tensor(values, dtype=kind, requires_grad=key[0] not in frozen) for key, values in start.items()
+    }
     adam = training.adam
     optimizer = ReferenceOptimizer(schedule, weights, adam)
     grad_accum = int(schedule.meta.get("grad_accum", 1))
@@ -154,7 +157,7 @@ def _gpt(schedule: Schedule, weights: dict[tuple[str, int], Any], tokens: Any, k
     batch_size, length, _ = x.shape
 
     def linear(values: Any, module: str, layer: int) -> Any:
-        return functional.linear(values, weights[f"{module}.weight", layer], weights.get((f"{module}.bias", layer)))
+        return functional.linear(values, _matrix(weights, module, layer), weights.get((f"{module}.bias", layer)))
 
     def norm(values: Any, module: str, layer: int = 0) -> Any:
         scale, shift = weights[f"{module}.weight", layer], weights.get((f"{module}.bias", layer))
@@ -208,6 +211,12 @@ def _gpt(schedule: Schedule, weights: dict[tuple[str, int], Any], tokens: Any, k
     return linear(out, "head", 0) if ("head.weight", 0) in weights else out @ weights["embedding.weight", 0].T
 
 
+def _matrix(weights: dict[tuple[str, int], Any], module: str, layer: int) -> Any:
+    """Return the matrix of a linear module, or those of experts, with the product of its adapter, if it has one."""
+    whole, down = weights[f"{module}.weight", layer], weights.get((f"{module}.lora_a.weight", layer))
+    return whole if down is None else whole + weights[f"{module}.lora_b.weight", layer] @ down
+
+
 def _heads(rows: Any, linear: Any, norm: Any, meta: Mapping[str, Any]) -> tuple[Any, Any, Any]:
     """Return queries, keys and values, each [b, head, s, feature], from one product."""
     heads = int(meta["heads"])
@@ -243,7 +252,7 @@ def _experts(schedule: Schedule, weights: dict[tuple[str, int], Any], values: An
     """Compute experts one after the other, sample by sample: each takes the first rows that chose it, as many as it has
     places."""
     choices, places = schedule.tensors["routing.choices"].shape[-1], schedule.tensors["dispatched"].shape[2]
-    up, down = weights["experts.up.weight", layer], weights["experts.down.weight", layer]
+    up, down = (_matrix(weights, f"experts.{side}", layer) for side in ("up", "down"))
     scores, chosen = functional.linear(values, weights["router.weight", layer]).topk(choices, dim=-1)
     if schedule.meta.get("router") == "sigmoid":
         shares = scores.sigmoid() / scores.sigmoid().sum(-1, keepdim=True)
@@ -261,8 +270,8 @@ def _experts(schedule: Schedule, weights: dict[tuple[str, int], Any], values: An
     routed = torch.stack(out)
     if ("shared.up.weight", layer) not in weights:
         return routed
-    inner = bent(functional.linear(values, weights["shared.up.weight", layer]))
-    return routed + functional.linear(inner, weights["shared.down.weight", layer])
+    inner = bent(functional.linear(values, _matrix(weights, "shared.up", layer)))
+    return routed + functional.linear(inner, _matrix(weights, "shared.down", layer))
 
 
 def _rotated(values: Any) -> Any:

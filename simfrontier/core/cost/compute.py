@@ -172,9 +172,17 @@ def _arithmetic_s(op: Compute, schedule: Schedule, machine: Machine) -> float:
 
 def _narrow(op: Compute, schedule: Schedule, machine: Machine) -> NarrowType | None:
     """Return the narrow number type in which an op multiplies: products of linear modules in the layers, if the model
-    has such a type; None for other ops, also those of the output head."""
+    has such a type; None for other ops, also those of the output head and of adapters."""
     in_layers = matmul_form(op, schedule.tensors) is not None and schedule.tensors[op.reads[0].name].per_layer
-    return machine.kernels.linear if in_layers else None
+    return machine.kernels.linear if in_layers and not _is_of_adapter(op, schedule) else None
+
+
+def _is_of_adapter(op: Compute, schedule: Schedule) -> bool:
+    """Return whether an op multiplies by a trained weight of a model that has frozen ones, or makes its gradient."""
+    if "lora_rank" not in schedule.meta:
+        return False
+    held = (schedule.tensors[ref.name] for ref in (*op.reads, *op.writes, *op.accumulates))
+    return not any(schedule.tensors[tensor.weight].is_frozen for tensor in held if tensor.weight is not None)
 
 
 def _beside_s(op: Compute, schedule: Schedule, machine: Machine) -> float:

@@ -114,8 +114,8 @@ class CutLayout:
         return Placement(placements_of(dict(split), dims), frozenset(), partial).on(self.mesh)
 
     def gradient(self, weight: Weight) -> Placement:
-        """Return the placement of a weight's gradient before its reduction."""
-        op = next(op for op in self._every if weight.name in op.gradients)
+        """Return the placement of a weight's gradient before its reduction; of a frozen one, as it would be."""
+        op = next(op for op in self._every if weight.name in (op.weights if weight.is_frozen else op.gradients))
         return self.given(op, weight.dims)
 
     def _in_order(self) -> Iterator[WorkOp]:

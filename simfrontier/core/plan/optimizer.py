@@ -22,7 +22,9 @@ def declare_scalars(tensors: Tensors) -> None:
     """Declare the tensors of the scalars that are summed over all ranks: each is partial over every axis that divides a
     gradient read by the optimizer, and over the axis of the pipeline stages."""
     divided: set[str] = set()
-    for states in tensors.states.values():
+    for name, states in tensors.states.items():
+        if tensors.workload.weights[name].is_frozen:
+            continue
         placement = states.optimizer.on(tensors.mesh)
         divided |= placement.flat | {axis for axis, _ in placement.shards}
     if tensors.plan.pipeline is not None:

@@ -127,6 +127,8 @@ def _cut(
     label = cut_label(collective, program.tensors) if collective.name in purposes else None
     if label is None or label not in product.matmul[1] or set(made).isdisjoint(read):
         return ()
+    if any(axis in collective.axes for axis, divided in product.split if divided == label):
+        return ()  # a product of the rank's own rows, whose result is gathered after it
     lane = LANE_OF["input_gather"]
     moved = replace(collective, lane=lane, comm=communicator(collective.axes, lane, plan.groups))
     beside, cut = (in_pieces(op, plan.product_pieces, label, collective.axes) for op in (moved, product))

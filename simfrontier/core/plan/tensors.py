@@ -94,17 +94,19 @@ class Tensors:
         home, accumulator, optimizer = (
             placement.on(self.mesh) for placement in (states.weight, states.accumulator, states.optimizer)
         )
+        self._of_weight(weight, "", "weight", home, persistent=True, is_frozen=weight.is_frozen)
+        if home.flat:
+            self.sharded.add(weight.name)
+            if states.copy is not None:  # what is whole is never gathered
+                self._of_weight(weight, ".copy", "copy", states.copy, codec=self.copy_codec, persistent=True)
+        if weight.is_frozen:
+            return
         types = self.workload.precision
-        self._of_weight(weight, "", "weight", home, persistent=True)
         self._of_weight(weight, ".grad", "accumulator", accumulator, types.gradients, persistent=True)
         is_orthogonal = self.workload.is_orthogonalised(weight)  # then it has one moment
         moments = types.moments if is_orthogonal else MOMENTS[types.moments]
         self._of_weight(weight, ".moments", "optimizer", optimizer, moments, persistent=True)
         self._of_weight(weight, ".master", "master", optimizer, types.master, persistent=True)
-        if home.flat:
-            self.sharded.add(weight.name)
-            if states.copy is not None:  # what is whole is never gathered
-                self._of_weight(weight, ".copy", "copy", states.copy, codec=self.copy_codec, persistent=True)
         if accumulator != raw:
             self._of_weight(weight, ".grad.raw", "gradient", raw, per_micro=True)
         if accumulator != optimizer:

@@ -65,6 +65,7 @@ class Tensor:
     `persistent`: the tensor exists before and after the step.
     `pool`: the memory budget from which instances of the tensor are allocated (`Schedule.pools`, in elements).
     `follows`: the weight of which this state becomes a moving average.
+    `is_frozen`: a weight that is not trained.
 
     `weight`: the weight to which this tensor belongs, as a state, copy, gradient, or intermediate buffer of one of
     these (a weight names itself).
@@ -91,6 +92,7 @@ class Tensor:
     shares: str | None = None
     window: tuple[int, int] | None = None
     follows: str | None = None
+    is_frozen: bool = False
     weight: str | None = None
     form_of: str | None = None
     recomputes: str | None = None

@@ -1,5 +1,6 @@
 """Workloads: models as graphs of ops on logical (undistributed) tensors, and the catalog of named model shapes."""
 
+from simfrontier.core.workload.adapters import LoraPart as LoraPart
 from simfrontier.core.workload.attention_architecture import Norm as Norm, Positions as Positions
 from simfrontier.core.workload.catalog import (
     MODELS as MODELS,

@@ -172,6 +172,16 @@ class AttentionArchitecture:
         return of_queries + h * (self.kv_rank + rope) + self.kv_rank * up + out
 
     @property
+    def qkv_sides(self) -> int:
+        """Inputs and outputs, added up, of the linear modules of a layer that make queries, keys and values."""
+        h, queries = self.hidden, self.query_features
+        if self.kv_rank is None:
+            return h + queries + 2 * self.key_features
+        rope, q_rank = self.rope_features or 0, self.q_rank
+        of_queries = h + queries if q_rank is None else h + 2 * q_rank + queries
+        return of_queries + h + 2 * self.kv_rank + rope + queries - self.heads * rope + self.context_features
+
+    @property
     def attention_vectors(self) -> int:
         """Elements of the biases of a layer's attention, and of its norms of latents or of heads."""
         each = 2 if self.norms_have_biases else 1

@@ -8,6 +8,7 @@ from typing import Literal
 
 from simfrontier.base.errors import InputError
 from simfrontier.core.program import Routing
+from simfrontier.core.workload.adapters import MODULES, LoraPart
 from simfrontier.core.workload.attention_architecture import AttentionArchitecture, nearest_divisor
 
 Residual = Literal["parallel", "sequential"]
@@ -41,6 +42,8 @@ class GptArchitecture(AttentionArchitecture):
     expert_skew   rows of the most loaded rank, relative to their mean: every rank is taken to have as many, since all
                   wait for it
     router        how scores of experts become weights: softmax or sigmoid of the scores of those chosen
+    lora_rank     rank of adapters (LoRA) beside the linear modules of the parts `lora_of` (None: all) of a layer; all
+                  other weights are frozen (None: all weights are trained)
     vocabulary_multiple the vocabulary is padded to a multiple of this number in the tables of embedding and head
                         (Megatron-LM's make-vocab-size-divisible-by × tensor parallelism)
     """
@@ -63,9 +66,14 @@ class GptArchitecture(AttentionArchitecture):
     expert_groups: Count = 1
     groups_per_token: Count = 1
     expert_skew: float = 1.0
+    lora_rank: int | None = None
+    lora_of: tuple[LoraPart, ...] | None = None
 
     def __post_init__(self) -> None:
         AttentionArchitecture.__post_init__(self)
+        if self.lora_of is not None and (self.lora_rank is None or not self.lora_of):
+            text = "missing: lora_rank" if self.lora_of else f"allowed: some of {', '.join(MODULES)}"
+            raise InputError(f"model {self.name}: lora_of = {[*self.lora_of]}; {text}")
         if self.experts is not None:
             self._refuse_experts(self.experts)
 
@@ -147,6 +155,25 @@ class GptArchitecture(AttentionArchitecture):
         rows = self.sequence * self.experts_per_token
         blocks = math.gcd(rows, self.num_experts)
         return blocks, math.ceil(rows // blocks * (self.capacity or self.expert_skew))
+
+    def adapter_elements(self, experts: int) -> int:
+        """Return the elements of the adapters of all layers, with so many experts: of every module, the rank times its
+        inputs and outputs."""
+        if self.lora_rank is None:
+            return 0
+        h, rise, sparse = self.hidden, 2 if self.gated else 1, self.num_expert_layers
+
+        def of_mlp(features: int) -> int:
+            return 2 * h + (rise + 1) * features if features else 0
+
+        dense = self.num_layers - sparse
+        sides = {
+            "qkv": self.num_layers * self.qkv_sides,
+            "proj": self.num_layers * (self.context_features + h),
+            "mlp": dense * of_mlp(self.feed_forward)
+            + sparse * (experts * of_mlp(self.expert_features) + of_mlp(self.shared_ffn)),
+        }
+        return self.lora_rank * sum(sides[part] for part in self.lora_of or MODULES)
 
     @property
     def feed_forward(self) -> int:

@@ -13,6 +13,7 @@ memory traffic), and dropout after the embedding.
 
 from __future__ import annotations
 
+from simfrontier.core.workload.adapters import MODULES, with_adapters
 from simfrontier.core.workload.experts import Experts
 from simfrontier.core.workload.gpt_architecture import GptArchitecture
 from simfrontier.core.workload.gpt_attention import GptAttention
@@ -34,7 +35,8 @@ def gpt(
     bf16, fp32 or fp64. `attention`: `plain`, with scores in memory, or `fused`, one op that keeps scores on the chip
     (FlashAttention, arXiv 2205.14135). `softmax`: the softmax kernel for scores in memory and for the loss. Raises
     InputError."""
-    return _Gpt(shape, batch, find_precision(precision), attention, softmax).workload(checkpointing)
+    model = _Gpt(shape, batch, find_precision(precision), attention, softmax).workload(checkpointing)
+    return model if shape.lora_rank is None else with_adapters(model, shape.lora_rank, shape.lora_of or MODULES)
 
 
 class _Gpt(GptParts):

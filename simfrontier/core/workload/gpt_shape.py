@@ -35,7 +35,10 @@ class GptShape(GptArchitecture, OfAnyPlan):
     def num_active_parameters(self) -> int:
         """Number of parameters with which one token is computed: without those of the experts that it does not
         choose."""
-        return self.num_parameters - self._matrices(self.num_experts) + self._matrices(self.experts_per_token)
+        every, chosen = (
+            (self._matrices(n) + self.adapter_elements(n)) for n in (self.num_experts, self.experts_per_token)
+        )
+        return self.num_parameters - every + chosen
 
     @property
     def num_parameters(self) -> int:
@@ -46,7 +49,7 @@ class GptShape(GptArchitecture, OfAnyPlan):
             ψ = L (A + B + h (r + f) + [biases] (h + r) + 2n) + n + Vh (twice unless tied)
                 + [learned positions] s h + [embedding norm] n
 
-        which is L (12h² + 13h) + 2h + 2Vh for the default architecture.
+        which is L (12h² + 13h) + 2h + 2Vh for the default architecture. Adapters (LoRA) come on top.
         """
         h, norm = self.hidden, (2 if self.norms_have_biases else 1) * self.hidden
         of_mlps = (self.num_layers - self.num_expert_layers) * (h + self._rise) if self.biases else 0
@@ -54,7 +57,7 @@ class GptShape(GptArchitecture, OfAnyPlan):
         ends += self.sequence * h if self.positions == "learned" else 0
         ends += norm if self.embedding_norm else 0
         vectors = self.num_layers * (self.attention_vectors + 2 * norm) + of_mlps
-        return self._matrices(self.num_experts) + vectors + ends
+        return self._matrices(self.num_experts) + self.adapter_elements(self.num_experts) + vectors + ends
 
     @property
     def model_flops_per_token(self) -> int:
@@ -62,7 +65,8 @@ class GptShape(GptArchitecture, OfAnyPlan):
         matrices (layers and head; the embedding is a look-up), plus 6 L q s' for the first matrix product of attention
         and 6 L c s' for the second, where q are the features of all query heads, c those of all heads after attention
         (usually as many), and s' is the number of positions attended to: s, or with `causal` (s + 1) / 2 on average,
-        hence 6 L q (s + 1) for both products together, and fewer in layers with a window.
+        hence 6 L q (s + 1) for both products together, and fewer in layers with a window. With adapters (LoRA), 4 for
+        each element of the frozen matrices, whose own gradients are not computed, and 6 for each of the adapters.
 
         PaLM's appendix B (arXiv 2204.02311) and GPT-NeoX count all s positions, whatever is computed; FlashAttention-2
         (arXiv 2307.08691) counts the causal half.
@@ -70,7 +74,9 @@ class GptShape(GptArchitecture, OfAnyPlan):
         products = self._matrices(self.experts_per_token) + self.padded_vocabulary * self.hidden
         windows = Counter(map(self.window_of, range(self.num_layers)))
         pairs = sum(count * self.pairs(window) for window, count in windows.items())
-        return 6 * products + 6 * (self.query_features + self.context_features) * pairs // self.sequence
+        per_element, adapters = (6, 0) if self.lora_rank is None else (4, self.adapter_elements(self.experts_per_token))
+        products = per_element * products + 6 * adapters
+        return products + 6 * (self.query_features + self.context_features) * pairs // self.sequence
 
     @property
     def sample(self) -> str:
@@ -86,11 +92,14 @@ class GptShape(GptArchitecture, OfAnyPlan):
 
     def step_flops(self, samples: float, recomputed: bool) -> float:
         """Return the model flops of all tokens of a step; with `recomputed`, plus the recomputed forward of the layers,
-        a third of the layers' flops."""
+        a third of the layers' flops (half of those of frozen matrices)."""
         tokens = samples * self.sequence
         model = float(tokens * self.model_flops_per_token)
-        head = 6.0 * tokens * self.padded_vocabulary * self.hidden
-        return model + (model - head) / 3.0 if recomputed else model
+        if not recomputed:
+            return model
+        head = (6.0 if self.lora_rank is None else 4.0) * tokens * self.padded_vocabulary * self.hidden
+        frozen = 0.0 if self.lora_rank is None else 4.0 * tokens * self._matrices(self.experts_per_token)
+        return model + (model - head + frozen / 2) / 3.0
 
 
 def neox_flops(shape: GptShape, samples: float, recomputed: bool) -> float:

@@ -119,7 +119,7 @@ class Value:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weight:
     """A parameter tensor of a module; `parameter` says which one ("weight", "bias" …), `streams` in which streams the
-    module is."""
+    module is. A frozen one is not trained: it has no gradient and no states of the optimizer."""
 
     module: str
     parameter: str
@@ -127,6 +127,7 @@ class Weight:
     dims: tuple[str, ...]
     shape: tuple[int, ...]
     per_layer: bool
+    is_frozen: bool = False
 
     @property
     def local(self) -> str:

@@ -16,7 +16,7 @@ from simfrontier.core.collectives import carriers
 from simfrontier.core.machine import HEALTHY, NarrowType, NodePlacement, Perturbation
 from simfrontier.core.plan import Engine
 from simfrontier.core.program import LIBRARY, CollectiveKind
-from simfrontier.core.workload import Attention, Checkpointing, Norm, Optimizer, Positions, Router, Softmax
+from simfrontier.core.workload import Attention, Checkpointing, LoraPart, Norm, Optimizer, Positions, Router, Softmax
 
 
 class TuneTable(Strict):
@@ -156,6 +156,8 @@ class ModelTable(Strict):
     expert_groups: Count | None = None
     groups_per_token: Count | None = None
     expert_skew: Annotated[float, Field(ge=1, le=64)] | None = None
+    lora_rank: Size | None = None
+    lora_of: tuple[LoraPart, ...] | None = None
     attention: Attention = "plain"
     softmax: Softmax = "fused"
     checkpointing: Checkpointing = "full"

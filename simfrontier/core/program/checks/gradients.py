@@ -56,7 +56,7 @@ def _elsewhere(role: Role, graph: _Graph) -> Iterator[tuple[str, Fault]]:
             own = [value, *(() if is_sum else graph.results_with_gradient(source, value))]
             forward = set().union(*(touched.get((source, one), ()) for one in own))
             here = touched.get((name, value), set())
-            if forward and here and forward != here:
+            if forward and here and forward != here and not graph.are_below_trained(forward - here, here):
                 yield f"{op.kind} {name}", (f"{value} of the layers and micro-batches of {source}", "others")
 
 
@@ -126,6 +126,7 @@ class _Graph:
 
     def __init__(self, ops: Sequence[_Op], tensors: Mapping[str, Tensor]) -> None:
         self.ops, self.tensors = ops, tensors
+        self.has_frozen = any(tensor.is_frozen for tensor in tensors.values())
         self.forward: dict[str, _Op] = {}
         for op in ops:
             if not op.source:
@@ -201,6 +202,12 @@ class _Graph:
                 elif not op.source:
                     own[value] |= self.bit_of_op[op.name]
         return _reachable(edges, own)
+
+    def are_below_trained(self, left_out: set[tuple[int, int]], here: set[tuple[int, int]]) -> bool:
+        """Return whether a backward leaves out (layer, micro-batch) pairs of a model with frozen weights for no other
+        reason than that all trained weights are above them: in layers below those of the pairs `here`."""
+        lowest = min(layer for layer, _ in here)
+        return self.has_frozen and bool(left_out) and all(layer < lowest for layer, _ in left_out)
 
     def results_with_gradient(self, source: str, gradient: str) -> Iterator[str]:
         """Return those results of the forward op `source` to which the gradient `gradient` belongs."""

@@ -361,14 +361,17 @@ class _Walk(Interpreter[Ref]):
     # ── at the end of the step ──
 
     def ends(self) -> None:
-        """Check at the end of the step that the role has updated every weight once, that the weight's tensor holds the
-        updated version, and that copies of weights were rewritten."""
+        """Check at the end of the step that the role has updated every weight once (a frozen one never), that the
+        weight's tensor holds the updated version, and that copies of weights were rewritten."""
         by = self.step.optimizer
         for weight, layer in self._weights():
             ref = Ref(weight, layer)
             count = self.stepped.get((weight, layer), AT_BEGIN).number
             form = self.held.get(ref, AT_BEGIN)
-            if count != 1:
+            if self.tensors[weight].is_frozen:
+                if count or form != AT_BEGIN:
+                    self._report_end("sums", ref, f"no {by} of a frozen weight", str(form))
+            elif count != 1:
                 self._report_end("sums", ref, f"one {by} per step", f"{count} of them" if count else "none")
             elif form != STEPPED:
                 expected = f"{STEPPED} at its home placement when the step ends (published after its {by})"

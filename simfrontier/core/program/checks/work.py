@@ -312,13 +312,19 @@ class OpsByName:
             "product": op.matmul,
             "split": tuple(sorted(op.split)),
             "kernel": op.kernel,
-            "operands": self._forms(op.reads),
+            "operands": self._forms(self._operands(op)),
             "results": self._forms((*op.writes, *op.accumulates)),
         }
         first = self.seen.setdefault(op.name, signature)
         for aspect, value in signature.items():
             if value != first[aspect]:
                 yield f"the {aspect} of the other {op.name}, {_value_text(first[aspect])}", _value_text(value)
+
+    def _operands(self, op: Compute) -> tuple[Ref, ...]:
+        """Return the operands of an op, but not the weight of which a product makes the gradient: it is one where it is
+        gathered for the whole module."""
+        made = [self.tensors[ref.name].weight for ref in (*op.writes, *op.accumulates)] if op.matmul else []
+        return tuple(ref for ref in op.reads if (weight := self.tensors[ref.name].weight) is None or weight not in made)
 
     def _forms(self, refs: tuple[Ref, ...]) -> tuple[str, ...]:
         return tuple(self.value_of[ref.name] for ref in refs if self.tensors[ref.name].role != "token")
