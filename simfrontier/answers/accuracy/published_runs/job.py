@@ -421,7 +421,10 @@ class _Making:
             order = "zb-v"
         if order != "interleaved":
             return {"order": order, "chunks": 2}
-        chunks = _chunks(self.grid.get("chunks"), -(-self.model["num_layers"] // self.pipeline))
+        layers, told = self.model["num_layers"], self.grid.get("chunks")
+        chunks = _chunks(told, -(-layers // self.pipeline))
+        if told is not None and layers % self.pipeline and told * self.pipeline <= layers:
+            chunks = told  # some have one layer less
         if micros % self.pipeline:
             self.assume("1F1B: the micro-batches do not divide by the stages, as interleaving asks")
             return {}

@@ -170,6 +170,25 @@ READ: list[tuple[dict[str, str], dict[str, Any]]] = [
         {"system": "Megatron-Bridge", "model_shape": "LLAMA3.1_405B", "plan": "tp 4, pp 8, vp 4", "devices": "32"},
         {"model.num_layers": 126, "plan.layers": "even", "plan.chunks": 4},
     ),
+    # 61 layers in 16 runs of four or three; kernels of experts by release: launched by the host, or in a graph of all
+    *(
+        (
+            {
+                "system": "Megatron-Bridge",
+                "model_shape": "DeepSeekV3",
+                "plan": "tp 1, pp 2, ep 32, vp 8",
+                "batch": "4096",
+            }
+            | {"machine": "DGX-GB300", "devices": "256", "micro_batch": "1", "precision": "MXFP8", "notes": release},
+            {"stack": stack, "plan.dispatch": "hybridep", "plan.overlap_experts": overlap, "plan.chunks": 8},
+        )
+        for release, stack, overlap in (("26.04 NeMo", "nemo", None), ("26.06 NeMo", "nemo-full-graphs", True))
+    ),
+    (
+        {"system": "NVIDIA-NeMo", "model_shape": "Qwen3_30B_a3B", "plan": "tp 1, ep 8", "notes": "25.09; tokendrop"}
+        | {"machine": "DGX-GB200", "devices": "8"},
+        {"stack": "nemo-full-graphs", "plan.dispatch": "all_to_all", "model.capacity": 1.0},
+    ),
     # 32 sequences a rank in as many micro-batches as stages
     (
         {"system": "torchtitan", "plan": "FSDP 8 x TP 8 x PP 8", "devices": "512", "batch": "256", "micro_batch": "32"}
@@ -321,7 +340,7 @@ def test_notes_that_begin_with_a_software_name_the_system(tmp_path: Path) -> Non
         assert keys(job_of(read_runs(path)[0])).get("model.checkpoint_every", 1) == every
 
 
-@pytest.mark.parametrize("shape", ["Qwen3.5-27B", "Nemotron5-H-56B", "Qwen3-Next-80B-A3B"])
+@pytest.mark.parametrize("shape", ["Qwen3.5-27B", "Nemotron5-H-56B", "Nemotron_3_Super", "Qwen3-Next-80B-A3B"])
 def test_other_kinds_of_models_are_no_gpts_of_their_size(shape: str) -> None:
     with pytest.raises(InputError, match=r"not modelled|not a decoder GPT"):
         job(model_shape=shape)
