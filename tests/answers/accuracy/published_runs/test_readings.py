@@ -174,7 +174,7 @@ READ: list[tuple[dict[str, str], dict[str, Any]]] = [
     *(
         (
             {
-                "system": "Megatron-Bridge",
+                "system": "NVIDIA-NeMo",
                 "model_shape": "DeepSeekV3",
                 "plan": "tp 1, pp 2, ep 32, vp 8",
                 "batch": "4096",
