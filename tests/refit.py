@@ -20,7 +20,7 @@ from simfrontier.answers.accuracy.published_runs.fit import (
     sensitivities,
     step_s,
 )
-from simfrontier.answers.accuracy.published_runs.step import JobStep, step_of
+from simfrontier.answers.accuracy.published_runs.step import JobStep, model_kind_of, step_of
 from simfrontier.base.arrays import Floats
 from simfrontier.base.errors import InputError
 
@@ -30,12 +30,12 @@ MOST: Final = 0.4  # by which the logarithm of a parameter moves in one of them
 
 
 def shipped_steps() -> list[JobStep]:
-    """The steps of all shipped runs that have one."""
+    """The steps of all shipped runs that have one and to which numbers are fitted."""
     steps = []
     for run in shipped_runs():
         with suppress(InputError):
             steps.append(step_of(run))
-    return steps
+    return [step for step in steps if model_kind_of(step.case.shape) == "dense"]
 
 
 def refitted(steps: Sequence[JobStep], measured_s: Sequence[float], parameters: Sequence[Parameter]) -> list[float]:

@@ -9,15 +9,15 @@ from dataclasses import asdict, dataclass, fields
 from functools import cache, cached_property
 from itertools import combinations
 from pathlib import Path
-from typing import Final, Literal, get_args
+from typing import Final, get_args
 
 import numpy as np
 
 from simfrontier.answers.accuracy.published_runs.fit import load_parameters
+from simfrontier.answers.accuracy.published_runs.step import ModelKind
 from simfrontier.answers.accuracy.published_runs.table import Run
 from simfrontier.answers.step import NORMAL_90
 from simfrontier.base.wholefile import write_whole
-from simfrontier.core.workload import GptShape, Shape
 from simfrontier.inputs.measured import read_lines
 
 LEFT_OUT: Final = Path(__file__).parent / "left_out.csv"
@@ -27,7 +27,6 @@ OTHER_DEVICE: Final = 0.25  # weight of a source's runs on other devices (assume
 # were chosen. Inferred: intervals with 93 % of left-out runs inside (1.81 normal deviations) held 85 % (1.46) of
 # 239 runs that were kept back in November 2026 (without ten on Frontier, none of which lay inside).
 IN_VIEW: Final = 1.25
-ModelKind = Literal["dense", "experts"]
 _REPOSITORY: Final = re.compile(r"(?:github\.com/)?([\w.-]+/[\w.-]+|[\w-]+\.[\w./-]+)")
 
 
@@ -62,11 +61,6 @@ class LeftOut:
     def score(self) -> float:
         """Absolute error of the logarithm, in standard deviations."""
         return abs(self.off) / self.sd
-
-
-def model_kind_of(shape: Shape) -> ModelKind:
-    """Return the kind of model of a shape."""
-    return "experts" if isinstance(shape, GptShape) and shape.num_experts else "dense"
 
 
 def source_of(run: Run) -> str:

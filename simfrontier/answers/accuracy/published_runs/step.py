@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final
+from typing import Final, Literal
 
 from simfrontier.answers.accuracy.published_runs.job import PLAN, Job, job_of
 from simfrontier.answers.accuracy.published_runs.rates import value_of
@@ -16,10 +16,16 @@ from simfrontier.core.collectives import Library
 from simfrontier.core.cost import Prices
 from simfrontier.core.machine import Machine
 from simfrontier.core.plan import build
-from simfrontier.core.workload import Experts, GptShape
+from simfrontier.core.workload import Experts, GptShape, Shape
 from simfrontier.inputs.scenario import Case
 
 FAR_TOO_MUCH: Final = 1.5  # of a device's memory; of what runs state the model is within a fifth
+ModelKind = Literal["dense", "experts"]
+
+
+def model_kind_of(shape: Shape) -> ModelKind:
+    """Return the kind of model of a shape."""
+    return "experts" if isinstance(shape, GptShape) and shape.num_experts else "dense"
 
 
 class JobStep:

@@ -9,6 +9,8 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Final
 
+import numpy as np
+
 from simfrontier.answers.accuracy.fit_rows import fits_without
 from simfrontier.answers.accuracy.published_runs.fit import (
     Parameter,
@@ -21,16 +23,14 @@ from simfrontier.answers.accuracy.published_runs.job import Job
 from simfrontier.answers.accuracy.published_runs.left_out import (
     Calibration,
     LeftOut,
-    ModelKind,
     Rankings,
     calibration,
     calibrations_of,
-    model_kind_of,
     rankings_of,
     source_of,
     sure_lead,
 )
-from simfrontier.answers.accuracy.published_runs.step import TimedStep, step_of
+from simfrontier.answers.accuracy.published_runs.step import ModelKind, TimedStep, model_kind_of, step_of
 from simfrontier.answers.accuracy.published_runs.table import Run, shipped_runs
 from simfrontier.answers.accuracy.residual import Errors, Prediction, Residual, Use, errors_by, errors_of, grouped
 from simfrontier.base.errors import InputError
@@ -180,16 +180,17 @@ def validate_runs(runs: Sequence[Run], title: str, workers: Workers | None = Non
 
 def validate_shipped_runs(workers: Workers | None = None) -> RunsValidation:
     """Compare the shipped table of runs with predictions. Each run is predicted by a fit that has seen no run of its
-    machine or, if no other machine of the table has the same device, no run of its source. `workers` as in
-    `validate_runs`.
+    machine or, if no other machine of the table has the same device, no run of its source. No fit sees runs with
+    experts, which are off by what their layers have besides. `workers` as in `validate_runs`.
     """
     title, runs, parameters = "End-to-end training runs", shipped_runs(), load_parameters().parameters
     made = list(_timed_all(runs, parameters, workers))
     timed = [each for each in made if not isinstance(each, str)]
     steps = [step for step, _ in timed]
     law = sensitivities([moves for _, moves in timed], parameters)
+    experts = np.array([model_kind_of(step.shape) == "experts" for step in steps])
     fitted: dict[int, tuple[float, float, str]] = {}
-    for name, left, fit in fits_without(_groups(steps), law.without):
+    for name, left, fit in fits_without(_groups(steps), lambda left: law.without(left | experts)):
         for at in left.nonzero()[0].tolist():
             change, fit_sd = fit.of(law.moves[at])
             fitted[at] = steps[at].step_s * math.exp(change), _sd(steps[at], fit_sd), name
@@ -256,7 +257,8 @@ def _unpredicted(run: Run, title: str, why: str) -> Residual[Run]:
 
 
 def _held(step: TimedStep, title: str) -> PredictedRun:
-    known = {_model(step): calibration(_model(step))}
+    model = model_kind_of(step.shape)
+    known = {model: calibration(model)}
     return _predicted(step, title, "held", (step.step_s, _sd(step), ""), known)
 
 
@@ -279,13 +281,8 @@ def _left_out(step: TimedStep, step_s: float, sd: float) -> LeftOut:
         predicted_s=step_s,
         measured_s=step.measured_s,
         sd=sd,
-        model=_model(step),
+        model=model_kind_of(step.shape),
     )
-
-
-def _model(step: TimedStep) -> ModelKind:
-    scenario = step.job.scenario
-    return model_kind_of(scenario.at(scenario.file.run.devices[0]).shape)
 
 
 def _predicted(
@@ -300,7 +297,7 @@ def _predicted(
     and what was left out of the fit. The interval follows from the left-out runs of other sources than `source`.
     """
     step_s, sd, without = fitted
-    factor = math.exp(known[_model(step)].half_width(sd, _peak(step), without=source))
+    factor = math.exp(known[model_kind_of(step.shape)].half_width(sd, _peak(step), without=source))
     low, high = sorted((step.value(step_s / factor), step.value(step_s * factor)))
     return PredictedRun(
         table=title,
