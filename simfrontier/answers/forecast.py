@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final
 from simfrontier.base.errors import InputError
 from simfrontier.base.units import time_words
 from simfrontier.core.plan import MOST_MICRO_BATCHES, TensorOptions
+from simfrontier.core.workload import num_blocks
 
 if TYPE_CHECKING:
     from simfrontier.core.engine import Fidelity
@@ -138,7 +139,7 @@ def sized(scenario: Scenario, plan: str, devices: int) -> PlanSize:
         unlike, tries = 1, grids * prod(map(len, search.values.values()))
     return PlanSize(
         plan=plan,
-        num_ops=OPS_PER_LAYER * here.shape.num_layers * micro_batches,
+        num_ops=OPS_PER_LAYER * num_blocks(here.shape) * micro_batches,
         num_roles=max(1, stages),
         num_ranks=devices,
         num_repeats=micro_batches if stages > 1 else 1,

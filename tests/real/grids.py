@@ -75,7 +75,14 @@ DEEPSEEK: Final = replace(
     kv_heads=None,
     **{"q_rank": 6, "kv_rank": 10, "nope_features": 3, "rope_features": 4, "value_features": 5},
 )  # layers with an MLP, with experts, and with an MLP twice
+FURTHER: Final = {
+    "further": replace(LLAMA, name="test-further-4", mtp_layers=1),
+    "further two": replace(TIED, name="test-further-two-4", mtp_layers=2, dropout=True),
+    "further experts": replace(DEEPSEEK, name="test-further-experts-4", mtp_layers=1),
+}
+"""Shapes that predict further tokens."""
 SHAPES: Final = {
+    **FURTHER,
     "deepseek": DEEPSEEK,
     "parallel": SHAPE,
     "sequential": SEQUENTIAL,

@@ -257,6 +257,23 @@ def _add(operands: Operands) -> None:
     operands.put(total)
 
 
+def _concat(operands: Operands) -> None:
+    """Join the features of two values, of which this rank may have a part; backward, the gradients of both, where those
+    of other ranks' features are zeros."""
+    xp, whole, first = operands.xp, dict(operands.op.iteration)["f"], operands.first("f")
+    after = first + operands.sizes()["f"]
+    if not operands.is_backward:
+        operands.put(xp.concat([values for _, values in operands.activations()], axis=-1)[..., first:after])
+        return
+    held = operands.one()
+    before, behind = (
+        xp.zeros((*held.shape[:-1], count), dtype=held.dtype, device=held.device) for count in (first, whole - after)
+    )
+    joined = xp.concat([before, held, behind], axis=-1)
+    operands.put(joined[..., : whole // 2])
+    operands.put(joined[..., whole // 2 :], 1)
+
+
 def _lookup(operands: Operands) -> None:
     """Return the embedding of each token; zeros for tokens whose table rows are on other ranks."""
     name = f"{operands.module}.weight"
@@ -307,6 +324,7 @@ MODEL_KERNELS: dict[str, Kernel] = {
     "rotary": rotary,
     "add_positions": _add_positions,
     "add": _add,
+    "concat": _concat,
     "cast": lambda operands: operands.put(operands.one()),
     "dropout": dropout,
     "lookup": _lookup,

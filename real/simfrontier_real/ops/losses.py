@@ -13,6 +13,7 @@ from simfrontier_real.ops.layout import first_index
 from simfrontier_real.ops.operands import Kernel, Operands
 from simfrontier_real.train.training_settings import TrainingState
 
+MTP_SHARE: Final = 0.1  # of the losses of multi-token prediction (Megatron-Core's mtp_loss_scaling_factor)
 LOG2E: Final = math.log2(math.e)
 # ln 2 as a sum of which the first part has so few bits that its product with a whole number up to 2^20 is exact
 # (fdlibm, e_exp.c).
@@ -62,7 +63,8 @@ def softmax_by_maximum(xp: Any, values: Array) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class CrossEntropy:
-    """Kernels of the cross-entropy loss, averaged over all samples and positions of the step."""
+    """Kernels of the cross-entropy loss, averaged over all samples and positions of the step. The loss of each of D
+    depths of multi-token prediction counts MTP_SHARE / D."""
 
     training_state: TrainingState
 
@@ -111,10 +113,11 @@ class CrossEntropy:
             total = xp.sum(exponentials, axis=-1, keepdims=True)
             probabilities, log = exponentials / total, xp.log(total)
         rows = math.prod(size for _, size in operands.op.iteration[:-1])  # the last label is the class
-        count = rows * self.training_state.grad_accum
+        depths = int(operands.context.schedule.meta.get("mtp_layers", 0)) if operands.op.named.streams else 0
+        count = rows * self.training_state.grad_accum * (depths / MTP_SHARE if depths else 1)
         if counts(operands):
-            loss = xp.sum(_wide(xp, log[..., 0]) - _wide(xp, own)) / count
-            self.training_state.losses[operands.context.program.reads[operands.index][0].micro] = loss
+            micro, losses = operands.context.program.reads[operands.index][0].micro, self.training_state.losses
+            losses[micro] = losses.get(micro, 0.0) + xp.sum(_wide(xp, log[..., 0]) - _wide(xp, own)) / count
         operands.put((probabilities - hit) * (self.training_state.loss_scale / count))
 
     # ── partial results over a rank's classes ──
@@ -159,7 +162,8 @@ class CrossEntropy:
         tensor = context.schedule.tensors[ref.name]
         first = first_index(tensor, tensor.dims[-1], context.schedule.mesh, context.at)
         classes = operands.xp.arange(first, first + logits.shape[-1], device=context.backend.device)
-        return operands.xp.astype(classes == self.training_state.labels[ref.micro][..., None], logits.dtype)
+        labels = self.training_state.labels[len(tensor.streams), ref.micro]
+        return operands.xp.astype(classes == labels[..., None], logits.dtype)
 
 
 _MERGES: Final = {"loss.online": summed_by_maximum, "loss.pairs": summed_pairs}

@@ -25,7 +25,7 @@ from simfrontier_real.train.training_settings import TrainingResult, TrainingSet
 OF_MODEL: Final = (
     *("grad_accum", "num_layers", "residual", "heads", "neighbours"),
     *("kv_heads", "gated", "norm", "positions", "embedding_norm", "dropout", "optimizer", "experts", "router"),
-    *("qk_norm", "q_rank", "nope_features", "rope_features", "value_features"),
+    *("qk_norm", "q_rank", "nope_features", "rope_features", "value_features", "mtp_layers"),
 )
 """What a schedule's meta says of its model and optimizer that sizes do not."""
 
@@ -78,17 +78,16 @@ NOISE = 0.1  # fraction of tokens that do not follow the rule
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One micro-batch of all ranks: the model's inputs by name, and the class of each position (`labels`, None for a
-    model without labels), as numpy arrays."""
+    """One micro-batch of all ranks, as numpy arrays: the model's inputs by name, and the class of each position
+    (`labels`, by depth of multi-token prediction; none for a model without labels)."""
 
     by_name: Mapping[str, Any]
-    labels: Any = None
+    labels: tuple[Any, ...] = ()
 
     @property
-    def inputs(self) -> Any:
-        """The inputs of a model with a single input tensor."""
-        (values,) = self.by_name.values()
-        return values
+    def inputs(self) -> tuple[Any, ...]:
+        """The inputs of a model without their names."""
+        return tuple(self.by_name.values())
 
 
 def input_names(schedule: Schedule) -> tuple[str, ...]:
@@ -99,9 +98,12 @@ def input_names(schedule: Schedule) -> tuple[str, ...]:
         return model.inputs()
     if "window" in schedule.meta:
         raise InputError("attention over a window is simulated, not computed; allowed: a model without model.window")
-    for name in ("tokens", "inputs"):
-        if name in schedule.tensors:
-            return (name,)
+    for quantity in ("tokens", "inputs"):
+        found = [
+            (len(tensor.streams), name) for name, tensor in schedule.tensors.items() if tensor.quantity == quantity
+        ]
+        if found:
+            return tuple(name for _, name in sorted(found))
     raise InputError(
         f"model {schedule.meta.get('model')!r}: no data for it; allowed: a GPT (tokens), an MLP (inputs) or a "
         "model of an extra"
@@ -110,30 +112,32 @@ def input_names(schedule: Schedule) -> tuple[str, ...]:
 
 def batch(schedule: Schedule, seed: int, step: int, micro: int) -> Batch:
     """Return a micro-batch of all ranks. GPT: sequences whose next token follows from the previous one by a fixed rule
-    (one in ten is random), labelled with the next token. MLP: normally distributed features, labelled with the class of
-    the largest of several fixed random projections. Model of an extra: its own data."""
+    (one in ten is random), labelled with the next token, and at each depth of multi-token
+    prediction with the one after it. MLP: normally distributed features, labelled with the class of the largest of
+    several fixed random projections. Model of an extra: its own data."""
     model = model_of(schedule)
     if model is not None:
         return Batch(model.batch(schedule, seed, step, micro))
-    (name,) = input_names(schedule)
+    name, *further = input_names(schedule)
     tensor = schedule.tensors[name]
     numbers = np.random.default_rng([seed, 1, step, micro])
     if name == "tokens":
         num_samples, length = tensor.shape
         vocabulary = schedule.tensors["logits"].shape[-1]
         follow = np.random.default_rng([seed, 2]).permutation(vocabulary)
-        tokens = np.empty((num_samples, length + 1), dtype=np.int64)
+        tokens = np.empty((num_samples, length + 1 + len(further)), dtype=np.int64)
         tokens[:, 0] = numbers.integers(0, vocabulary, num_samples)
-        for place in range(1, length + 1):
+        for place in range(1, tokens.shape[1]):
             at_random = numbers.random(num_samples) < NOISE
             tokens[:, place] = np.where(
                 at_random, numbers.integers(0, vocabulary, num_samples), follow[tokens[:, place - 1]]
             )
-        return Batch({name: tokens[:, :-1]}, tokens[:, 1:])
+        shifted = [tokens[:, depth : depth + length] for depth in range(len(further) + 2)]
+        return Batch(dict(zip((name, *further), shifted, strict=False)), tuple(shifted[1:]))
     inputs = numbers.normal(size=tensor.shape)
     classes = schedule.tensors["logits"].shape[-1]
     teacher = np.random.default_rng([seed, 2]).normal(size=(tensor.shape[-1], classes))
-    return Batch({name: inputs}, (inputs @ teacher).argmax(axis=-1))
+    return Batch({name: inputs}, ((inputs @ teacher).argmax(axis=-1),))
 
 
 def shard(context: RankContext, values: Any, name: str) -> Array:

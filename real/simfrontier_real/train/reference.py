@@ -15,6 +15,7 @@ from simfrontier.core.dtypes import num_moments
 from simfrontier.core.program import Schedule, TensorRole
 from simfrontier_real.ops.attention import NORM_EPSILON
 from simfrontier_real.ops.kernels import RATE, mask
+from simfrontier_real.ops.losses import MTP_SHARE
 from simfrontier_real.train.models import batch, initial_weights, input_names, model_of
 from simfrontier_real.train.training_settings import Adam, TrainingResult, TrainingSettings
 from simfrontier_real.verify.gradients import whole_digests
@@ -128,9 +129,9 @@ def train_unsharded(
         for micro in range(grad_accum):
             data = batch(schedule, training.data_seed, step, micro)
             logits = model(schedule, weights, data.inputs, kind, micro)
-            labels = torch.as_tensor(data.labels).reshape(-1)
-            loss = torch.nn.functional.cross_entropy(logits.reshape(labels.shape[0], -1), labels) / grad_accum
-            loss.backward()  # type: ignore[no-untyped-call]
+            first, *further = (_cross_entropy(each, labels) for each, labels in zip(logits, data.labels, strict=True))
+            loss = (first + MTP_SHARE * sum(further) / max(1, len(further))) / grad_accum
+            loss.backward()
             total += float(loss.detach())
         gradients = {key: weight.grad for key, weight in weights.items() if weight.grad is not None}
         digests.append(whole_digests(((key, each.double().numpy()) for key, each in gradients.items()), directions))
@@ -146,14 +147,23 @@ def train_unsharded(
     return TrainingResult(tuple(losses), held, gradients=tuple(digests), clipped_steps=num_clipped)
 
 
-def _gpt(schedule: Schedule, weights: dict[tuple[str, int], Any], tokens: Any, kind: Any, micro: int) -> Any:
-    """Compute a decoder as specified by the schedule's meta: `residual` (attention and MLP in parallel or sequential),
-    `norm`, `gated`, `kv_heads`, `positions`, `embedding_norm`, `dropout`, `qk_norm`, and the sizes of latent attention.
-    A model without a head weight uses the embedding's weight."""
+def _cross_entropy(logits: Any, classes: Any) -> Any:
+    labels = torch.as_tensor(classes).reshape(-1)
+    return functional.cross_entropy(logits.reshape(labels.shape[0], -1), labels)
+
+
+def _gpt(
+    schedule: Schedule, weights: dict[tuple[str, int], Any], tokens: tuple[Any, ...], kind: Any, micro: int
+) -> list[Any]:
+    """Compute the logits of a decoder as specified by the schedule's meta: `residual` (attention and MLP in parallel or
+    sequential), `norm`, `gated`, `kv_heads`, `positions`, `embedding_norm`, `dropout`, `qk_norm`, and the sizes of
+    latent attention. A model without a head weight uses the embedding's weight. Each depth of multi-token prediction
+    has tokens and logits of its own."""
     meta = schedule.meta
-    num_layers, heads = int(meta["num_layers"]), int(meta["heads"])
+    num_layers, heads = int(meta["num_layers"]) - len(tokens) + 1, int(meta["heads"])
     groups, positions = int(meta.get("kv_heads", heads)), meta.get("positions", "none")
-    x = weights["embedding.weight", 0][torch.as_tensor(tokens)]
+    embedded = [weights["embedding.weight", 0][torch.as_tensor(each)] for each in tokens]
+    x = embedded[0]
     batch_size, length, _ = x.shape
 
     def linear(values: Any, module: str, layer: int) -> Any:
@@ -187,7 +197,8 @@ def _gpt(schedule: Schedule, weights: dict[tuple[str, int], Any], tokens: Any, k
         places = torch.arange(length, dtype=kind)
         added = added + _alibi(heads, kind)[:, None, None] * (places[None, :] - places[:, None])
     is_parallel = meta.get("residual", "parallel") == "parallel"
-    for layer in range(num_layers):
+
+    def block(x: Any, layer: int) -> Any:
         heads_of = _latent_heads if meta.get("nope_features") else _heads
         query, key, value = heads_of(
             norm(x, "ln1", layer), partial(linear, layer=layer), partial(norm, layer=layer), meta
@@ -204,11 +215,18 @@ def _gpt(schedule: Schedule, weights: dict[tuple[str, int], Any], tokens: Any, k
         stream = x if is_parallel else middle
         inside = norm(stream, "ln2", layer)
         if ("router.weight", layer) in weights:
-            x = middle + _experts(schedule, weights, inside, layer, bent)
-            continue
-        x = middle + dropped(linear(bent(linear(inside, "h_to_4h", layer)), "4h_to_h", layer), "mlp", layer)
-    out = norm(x, "final_norm")
-    return linear(out, "head", 0) if ("head.weight", 0) in weights else out @ weights["embedding.weight", 0].T
+            return middle + _experts(schedule, weights, inside, layer, bent)
+        return middle + dropped(linear(bent(linear(inside, "h_to_4h", layer)), "4h_to_h", layer), "mlp", layer)
+
+    for layer in range(num_layers):
+        x = block(x, layer)
+    outs = [norm(x, "final_norm")]
+    for layer, after in enumerate(embedded[1:], num_layers):
+        joined = torch.cat([norm(after, "enorm", layer), norm(x, "hnorm", layer)], dim=-1)
+        x = norm(block(linear(joined, "eh_proj", layer), layer), "mtp_norm", layer)
+        outs.append(x)
+    table = weights["head.weight" if ("head.weight", 0) in weights else "embedding.weight", 0]
+    return [out @ table.T for out in outs]
 
 
 def _matrix(weights: dict[tuple[str, int], Any], module: str, layer: int) -> Any:
@@ -299,14 +317,16 @@ def _alibi(heads: int, kind: Any) -> Any:
     return torch.tensor(every, dtype=kind)
 
 
-def _mlp(schedule: Schedule, weights: dict[tuple[str, int], Any], inputs: Any, kind: Any, micro: int) -> Any:
-    """Compute an MLP: a linear module and GELU, equal residual layers, and a linear head without bias."""
+def _mlp(
+    schedule: Schedule, weights: dict[tuple[str, int], Any], inputs: tuple[Any, ...], kind: Any, micro: int
+) -> list[Any]:
+    """Compute the logits of an MLP: a linear module and GELU, equal residual layers, and a linear head without bias."""
 
     def linear(values: Any, module: str, layer: int = 0) -> Any:
         return functional.linear(values, weights[f"{module}.weight", layer], weights.get((f"{module}.bias", layer)))
 
-    x = functional.gelu(linear(torch.as_tensor(inputs).to(kind), "embedding"), approximate="tanh")
+    x = functional.gelu(linear(torch.as_tensor(inputs[0]).to(kind), "embedding"), approximate="tanh")
     for layer in range(int(schedule.meta["num_layers"])):
         inner = functional.gelu(linear(x, "h_to_4h", layer), approximate="tanh")
         x = x + linear(inner, "4h_to_h", layer)
-    return linear(x, "head")
+    return [linear(x, "head")]

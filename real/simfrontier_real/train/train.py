@@ -84,8 +84,8 @@ class TrainingRank:
                 if ref in self.context.touched:
                     dtype = self.context.schedule.tensors[name].dtype
                     self.context.buffers[ref] = backend.array(shard(self.context, whole.by_name[name], name), dtype)
-            if self._has_loss:
-                self.training_state.labels[micro] = backend.array(shard(self.context, whole.labels, "logits"), "int64")
+            for depth, labels in enumerate(whole.labels if self._has_loss else ()):
+                self.training_state.labels[depth, micro] = backend.array(shard(self.context, labels, "logits"), "int64")
 
     def loss(self) -> float:
         """Return this rank's part of the mean loss of the step that has just run, and end the step; 0 if other ranks

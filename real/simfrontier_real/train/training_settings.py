@@ -70,11 +70,12 @@ BEGINNING: Final = StartingPoint(steps=0, skipped=frozenset(), losses=(), restor
 class TrainingState:
     """Training state outside of buffers: settings, the number of the step, and the losses so far.
 
-    `labels` are this rank's targets by micro-batch; `loss_scale` multiplies the loss and divides the gradients, so that
-    16-bit gradients do not underflow. `gradients` and `norms` are the inputs of Adam in the step: this rank's shards of
-    the gradients by (name, layer), before clipping, and the norms of all gradients; `scales` are the factors by which
-    LAMB multiplied its updates. `counters` are integers that a model's kernels keep between steps in addition to the
-    states; they are equal on all ranks and saved in checkpoints.
+    `labels` are this rank's targets by depth of multi-token prediction (0: the next token) and micro-batch;
+    `loss_scale` multiplies the loss and divides the gradients, so that 16-bit gradients do not underflow. `gradients`
+    and `norms` are the inputs of Adam in the step: this rank's shards of the gradients by (name, layer), before
+    clipping, and the norms of all gradients; `scales` are the factors by which LAMB multiplied its updates. `counters`
+    are integers that a model's kernels keep between steps in addition to the states; they are equal on all ranks and
+    saved in checkpoints.
     """
 
     adam: Adam
@@ -83,7 +84,7 @@ class TrainingState:
     step: int = 0  # Adam's step number, without skipped steps
     overflowed: bool = False
     num_skipped: int = 0
-    labels: dict[int, Array] = field(default_factory=dict)
+    labels: dict[tuple[int, int], Array] = field(default_factory=dict)
     losses: dict[int, Array] = field(default_factory=dict)
     gradients: dict[tuple[str, int], Array] = field(default_factory=dict)
     norms: set[float] = field(default_factory=set)

@@ -17,7 +17,7 @@ from simfrontier.base.errors import InputError
 from simfrontier.core.machine.stack import NONE as NO_STACK
 from simfrontier.core.plan import CHUNKED_ORDERS, TensorOptions, batch_axes
 from simfrontier.core.program import Mesh
-from simfrontier.core.workload import USUAL_CROSS_ENTROPY, GptShape
+from simfrontier.core.workload import USUAL_CROSS_ENTROPY, GptShape, num_blocks
 from simfrontier.inputs.scenario import Case, Scenario, mesh_of, options_of
 
 TUNED = "tuned"  # what a plan is called before it has a place
@@ -282,13 +282,13 @@ class Space:
         that do not divide the layers are as even as these allow."""
         chunks = {"chunks": 2} if grid.get("order") in CHUNKED_ORDERS else {}
         runs = int(grid.get("pipeline", 1)) * chunks.get("chunks", 1)
-        uneven = {"layers": "even"} if self.scenario.at(self.size).shape.num_layers % runs else {}
+        uneven = {"layers": "even"} if num_blocks(self.scenario.at(self.size).shape) % runs else {}
         return {"family": family, **grid, **chunks, **uneven}
 
     def _depths(self) -> list[int]:
         """Return the numbers of stages: those that divide devices and layers, and, unless 4 divides the layers, powers
         of two with at most a tenth more layers on the fullest stage than on the mean one."""
-        layers = self.scenario.at(self.size).shape.num_layers
+        layers = num_blocks(self.scenario.at(self.size).shape)
         uneven = {n for n in _powers(layers) if layers % 4 and -(-layers // n) * n <= MOST_UNEVEN * layers}
         return [n for n in range(1, layers + 1) if (layers % n == 0 or n in uneven) and self.size % n == 0]
 

@@ -84,7 +84,8 @@ class SmallStep:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SmallSteps:
     """Small steps of a plan: with two layers of the model's most frequent kind (`few`), and with one more layer of
-    each kind (`more`, the most frequent first). The number of micro-batches is that of the full step, at most three.
+    each kind (`more`, the most frequent first); multi-token prediction counts as a part of the head. The number of
+    micro-batches is that of the full step, at most three.
     `kinds`: the kind of each layer of the model, as an index into `more`. Bytes on a rank: persistent tensors of the
     embedding and the head (`ends_bytes`), and activations passed between layers (`stream_bytes`).
     """
@@ -151,7 +152,7 @@ class SmallSchedules:
         if case.stages > 1 or case.grad_accum > 1:
             num_micro = 3 if case.engine.step_reduction == "overlap" else 2  # then the last is like those before it
         mesh, batch = case.mesh, case.micro_batch * case.batch_ranks
-        layers = case.workload_of(case.shape, 1).layers
+        layers = case.workload_of(case.shape, 1).layers[: case.shape.num_layers]
         kinds = [kind for kind, _ in Counter(layers).most_common()]
         forms = self._forms(case, num_micro, [layers.index(kind) for kind in kinds])
         schedules = [rebound(form.schedule, mesh, batch) for form in forms]
@@ -201,9 +202,10 @@ def _read_by_products(form: SmallForm, size: Mapping[str, int]) -> float:
 
 
 def _work(case: Case, layers: Iterable[int], batch: int) -> Workload:
-    """Return the graph of a micro-batch of a model that has only these layers of the case's, given by their numbers."""
+    """Return the graph of a micro-batch of a model that has only these layers of the case's, given by their numbers,
+    and those of multi-token prediction."""
     work = case.workload_of(case.shape, batch)
-    return work.of_layers(tuple([work.layers[layer] for layer in layers]))
+    return work.of_layers((*[work.layers[layer] for layer in layers], *work.layers[case.shape.num_layers :]))
 
 
 def _is_inside(op: Op, case: Case) -> bool:
@@ -371,14 +373,15 @@ def _peaks_in_order(form: SmallForm, size: Mapping[str, int]) -> list[int]:
 
 
 def _ends(case: Case, schedule: Schedule) -> tuple[list[str], list[str]]:
-    """Return the persistent tensors that hold the weights of the embedding, and those of the head."""
+    """Return the persistent tensors that hold the weights of the embedding, and those of the head and of multi-token
+    prediction."""
     work = case.workload
-    out = []
-    for phase in (work.embedding, work.head):
-        used = {weight for op in (*phase.forward, *phase.backward) for weight in (*op.weights, *op.gradients)}
-        mine = [t for t in schedule.tensors.values() if t.persistent and not t.per_layer and t.weight in used]
-        out.append([tensor.name for tensor in mine])
-    return out[0], out[1]
+    held, further = [t for t in schedule.tensors.values() if t.persistent], work.layers[case.shape.num_layers :]
+    first, last = (
+        [t.name for t in held if not t.per_layer and any(t.weight in phase.weights for phase in phases)]
+        for phases in ((work.embedding,), (work.head, *further))
+    )
+    return first, [*last, *(t.name for phase in further for t in held if t.per_layer and t.weight in phase.weights)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -480,7 +483,8 @@ def _of_pipeline(case: Case, pair: SmallSteps, small_schedules: SmallSchedules) 
     pipeline = case.plan.pipeline
     assert pipeline is not None, "a case of several stages has a pipeline"
     stages, micros, bare = case.stages, case.grad_accum, pair.line(())
-    runs = [[[pair.kinds[layer] for layer in layers] for layers in chunks] for chunks in case.groups]
+    most = len(pair.kinds)
+    runs = [[[pair.kinds[n] for n in layers if n < most] for layers in chunks] for chunks in case.groups]
     lines = [pair.line(chain.from_iterable(chunks)) for chunks in runs]
     first, last = lines[0], lines[0 if pipeline.is_v else -1]
     passed_first = Counter(tuple(chunks[0]) for chunks in runs[: stages - 1]).items()

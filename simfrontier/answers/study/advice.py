@@ -12,6 +12,7 @@ from simfrontier.base.errors import InputError
 from simfrontier.base.units import written
 from simfrontier.core.plan import Options, TensorOptions
 from simfrontier.core.program import peak_bytes as fullest
+from simfrontier.core.workload import num_blocks
 from simfrontier.inputs.scenario import Case, Scenario
 
 MUCH = 0.5  # of the memory that a plan needs: what a setting must save to be worth a word
@@ -63,7 +64,8 @@ def _grids(scenario: Scenario, case: Case, axis: str) -> Iterator[dict[str, int]
     if width is None:
         return
     yield {axis: width}
-    stages = [count for count in range(2, case.shape.num_layers + 1) if case.shape.num_layers % count == 0]
+    layers = num_blocks(case.shape)
+    stages = [count for count in range(2, layers + 1) if layers % count == 0]
     for count in stages[: MOST_GRIDS - 1]:
         if _changed(scenario, case, {axis: width, "pipeline": count}) is not None:
             yield {axis: width, "pipeline": count}

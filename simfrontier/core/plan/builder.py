@@ -6,7 +6,6 @@ passes then reorder and merge these moves; `hops` turns them into collectives.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from simfrontier.core.codecs import Codec, Plain
@@ -60,20 +59,32 @@ class ProgramBuilder:
         self.copies_filled: set[Ref] = set()
         self.sending: dict[tuple[tuple[Hop, ...], Codec, str], tuple[Hop, ...]] = {}
         self.layers = tuple(self.part.layers)  # the layers that the end of the step treats
-        self.at_head = False
-        ops = sorted(self._backward_ops(), key=self._follows)
-        makers = [(name, op.name) for op in ops for name in op.gradients]
-        self.completed_by = dict(makers)
-        self.begun_by = dict(reversed(makers))
+        self.use = ""  # where in the model the pass is: at the embedding, in a layer, or at the head
+        makers = self._makers()
+        self.begins = {(weight, ops[0]) for (weight, _), ops in makers.items()}
+        self.completes = {(weight, ops[-1]) for (weight, _), ops in makers.items()}
 
-    def _backward_ops(self) -> Iterable[WorkOp]:
-        """Yield the ops of the part's backward pass in order; the ops of each kind of layer are yielded only once."""
-        if self.part.last:
-            yield from self.workload.head.backward
-        for kind in self.workload.kinds:
-            yield from kind.backward
-        if self.part.first:
-            yield from self.workload.embedding.backward
+    @property
+    def phases(self) -> tuple[Phase, ...]:
+        """The phases of the part, each once, in the order of the backward."""
+        work = self.workload
+        layers = (work.layers[layer] for layer in reversed(self.layers))
+        return (
+            *([work.head] if self.part.last else ()),
+            *dict.fromkeys(layers),
+            *([work.embedding] if self.part.first else ()),
+        )
+
+    def _makers(self) -> dict[tuple[str, int], list[str]]:
+        """Return the names of the ops that add to the gradient of each weight, in the order of the backward; by weight
+        and, for weights of layers, the number of the kind of layer."""
+        out: dict[tuple[str, int], list[str]] = {}
+        ops = [(number, op) for number, phase in enumerate(self.phases) for op in phase.backward]
+        for number, op in sorted(ops, key=lambda each: self._follows(each[1])):
+            for name in op.gradients:
+                key = (name, number if self.workload.weights[name].per_layer else -1)
+                out.setdefault(key, []).append(op.name)
+        return out
 
     def _follows(self, op: WorkOp) -> bool:
         """Return whether an op belongs to the second part of a divided backward."""
@@ -97,9 +108,11 @@ class ProgramBuilder:
         open."""
         work = self.workload
         if self.part.first:
+            self.use = ""
             self._ops(work.embedding.forward, 0, micro, "forward")
             self.close("embedding", 0, micro)
         for layer in self.part.layers:
+            self.use = f".{layer}"
             self._ops(work.layers[layer].forward, layer, micro, "forward")
             self.close("forward", layer, micro)
         if self.part.last:
@@ -113,13 +126,14 @@ class ProgramBuilder:
             self._head(work.head.backward, micro, "backward")
             self.close("head", work.num_layers, micro)
         for layer in reversed(self.part.layers):
-            phase = work.layers[layer]
+            self.use, phase = f".{layer}", work.layers[layer]
             before, after = self._around_recomputation(phase)
             self._ops(before, layer, micro, "backward")
             self._ops(work.recomputed(phase) if work.is_checkpointed(layer) else (), layer, micro, "recompute")
             self._ops(after, layer, micro, "backward")
             self.close("backward", layer, micro)
         if self.part.first:
+            self.use = ""
             self._ops(work.embedding.backward, 0, micro, "backward")
             self.close("embedding.backward", 0, micro)
 
@@ -129,11 +143,10 @@ class ProgramBuilder:
         work = self.workload
         phases = [(work.head, work.num_layers)] if self.part.last else []
         for phase, layer in [*phases, *((work.layers[layer], layer) for layer in reversed(self.part.layers))]:
-            self.at_head = phase is work.head
+            self.use = ".head" if phase is work.head else f".{layer}"
             for op in filter(self._follows, self.layout.ops(phase.backward)):
                 self._op(op, layer, micro, "backward", [])
             self.close("weight_gradients", layer, micro)
-        self.at_head = False
 
     def _around_recomputation(self, layer: Phase) -> tuple[tuple[WorkOp, ...], tuple[WorkOp, ...]]:
         """Return the backward ops of a layer in two parts: those that run before the recomputation of the layer's
@@ -148,16 +161,15 @@ class ProgramBuilder:
         return ops[:at], ops[at:]
 
     def _head(self, ops: tuple[WorkOp, ...], micro: int, stage: Stage) -> None:
-        self.at_head = True
+        self.use = ".head"
         self._ops(ops, self.workload.num_layers, micro, stage)
-        self.at_head = False
 
     def _use_of(self, weight: str) -> str:
-        """Return the suffix of the names of buffers into which the head gathers a weight of the embedding; empty for
-        all other weights. A tied embedding table is gathered twice in a pass, by the embedding and by the head, into
-        different buffers."""
+        """Return the suffix of the names of buffers into which the head, or a layer, gathers a weight of the embedding;
+        empty for all other weights. A tied embedding table is gathered twice in a pass, by the embedding and by the
+        head, into different buffers."""
         first = next(iter(self.workload.weights.values())).owner
-        return ".head" if self.at_head and self.workload.weights[weight].owner == first else ""
+        return self.use if self.workload.weights[weight].owner == first else ""
 
     def _gathered(self, weight: str, stage: Stage) -> str:
         return gathered_name(weight, stage, self._use_of(weight))
@@ -364,6 +376,7 @@ class ProgramBuilder:
         named = OpName(f"{op.named._replace(streams=()).text}.branches", streams=op.named.streams)
         parts = [self.tensors.value(name, again=again, is_partial=True) for name in late]
         like = self.tensors[parts[0]]
+        like = replace(like, local=named.module if like.streams else None)
         whole, total = (as_form(like, value, again, None, is_partial) for is_partial in (False, True))
         self.tensors.declare(total)
         self.tensors.declare(replace(whole, placement=self.layout.kept[late[0]]))
@@ -435,7 +448,7 @@ class ProgramBuilder:
             home = layer if self.workload.weights[name].per_layer else 0
             if f"{name}.grad.raw" not in self.tensors:
                 added.append(Ref(f"{name}.grad", home))
-            elif self._is_reduced_by_use(name) or self.begun_by[name] == op.name:
+            elif self._is_reduced_by_use(name) or (name, op.name) in self.begins:
                 made.append(Ref(self._raw(name), home, micro))
             else:
                 added.append(Ref(self._raw(name), home, micro))
@@ -462,7 +475,7 @@ class ProgramBuilder:
         in FSDP2 a weight belongs to one group only.
         """
         home = layer if weight.per_layer else 0
-        is_complete = self.completed_by[weight.name] == op.name
+        is_complete = (weight.name, op.name) in self.completes
         if f"{weight.name}.grad.raw" in self.tensors and (is_complete or self._is_reduced_by_use(weight.name)):
             src, dst = Ref(self._raw(weight.name), home, micro), Ref(f"{weight.name}.grad", home)
             self.move("gradient", src, dst, self.plan.gradient_hops(weight), accumulate=True)

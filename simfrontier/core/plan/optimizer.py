@@ -78,7 +78,8 @@ def _weights_by_place(builder: ProgramBuilder) -> list[Place]:
     """Return the weights of the part, grouped: those of the embedding, those of each layer, and those of each module of
     the head."""
     weights = builder.workload.weights
-    own = [weights[name] for name in weights if name in builder.completed_by]
+    trained = {name for phase in builder.phases for op in phase.backward for name in op.gradients}
+    own = [weights[name] for name in weights if name in trained]
     of_kind = {kind: [w for w in own if w.per_layer and w.name in kind.weights] for kind in builder.workload.kinds}
     ends = {m: [w for w in own if w.owner == m] for m in dict.fromkeys(w.owner for w in own if not w.per_layer)}
     first = next(iter(weights.values())).owner

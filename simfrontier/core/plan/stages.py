@@ -76,10 +76,13 @@ class _Stages:
         return frozenset(self.tied) if self.pipeline.is_v else frozenset()
 
     def _is_in(self, weight: str, first: bool) -> bool:
-        """Return whether the embedding (`first` true) or the head (`first` false) computes a gradient of this
-        weight."""
+        """Return whether the embedding (`first` true), or else the head or multi-token prediction, computes a gradient
+        of this weight, which belongs to no layer."""
         work = self.tensors.workload
-        return any(weight in op.gradients for op in (work.embedding if first else work.head).backward)
+        phases = (work.embedding,) if first else (*work.kinds, work.head)
+        return not work.weights[weight].per_layer and any(
+            weight in op.gradients for phase in phases for op in phase.backward
+        )
 
     def role(self, stage: int) -> Role:
         """Return the program of one stage as a role."""

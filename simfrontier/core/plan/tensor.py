@@ -33,7 +33,15 @@ from simfrontier.core.plan.options import CodecText, Options
 from simfrontier.core.plan.plan import V_ORDERS, Engine, Pipeline, PipelineOrder, Plan, Purpose
 from simfrontier.core.plan.zero import ZERO, BucketOptions, DdpOptions
 from simfrontier.core.program import DISPATCHERS, LIBRARY, Mesh
-from simfrontier.core.workload import USUAL_CROSS_ENTROPY, Attention, CrossEntropy, GptShape, MlpShape, Shape
+from simfrontier.core.workload import (
+    USUAL_CROSS_ENTROPY,
+    Attention,
+    CrossEntropy,
+    GptShape,
+    MlpShape,
+    Shape,
+    num_blocks,
+)
 
 Ranks = Annotated[int, Field(ge=1, le=2**20)]
 Pieces = Annotated[int, Field(ge=1, le=64)]
@@ -156,8 +164,9 @@ class AxonnOptions(TensorOptions):
     def refuse_shape(self, shape: Shape) -> None:
         super().refuse_shape(shape)
         self._refuse_easy(shape)
-        if isinstance(shape, GptShape) and shape.num_experts:
-            raise InputError(f'family = "axonn" of {shape.name}, which has experts; allowed: "megatron"')
+        if isinstance(shape, GptShape) and (shape.num_experts or shape.mtp_layers):
+            what = "experts" if shape.num_experts else "mtp_layers"
+            raise InputError(f'family = "axonn" of {shape.name}, which has {what}; allowed: "megatron"')
         refuse_remainder("hidden", shape.hidden, "x", self.x)
         refuse_columns(shape, "y", self.y)
         squares = 1 if isinstance(shape, GptShape) else 4  # in a layer's smallest matrix, of which others are multiples
@@ -361,7 +370,7 @@ def batch_axes(mesh: Mesh) -> tuple[str, ...]:
 def refuse_stages(options: TensorOptions, shape: Shape) -> None:
     """Raise InputError for chunks that the order does not have, and unless all stages, and all chunks of a stage, have
     the same number of layers, or numbers that the options allow or list."""
-    pipeline, chunks, layers = options.pipeline, options.chunks, shape.num_layers
+    pipeline, chunks, layers = options.pipeline, options.chunks, num_blocks(shape)
     if options.order == "interleaved" and pipeline > 1 and chunks < 2:
         raise InputError('chunks = 1: order = "interleaved" needs chunks = 2 or more layer runs per stage')
     if options.order in ("gpipe", "1f1b") and chunks > 1:
@@ -371,6 +380,7 @@ def refuse_stages(options: TensorOptions, shape: Shape) -> None:
         raise InputError(f'chunks = {chunks}: order = "{options.order}" has two on each stage; allowed: 2')
     if options.layers != "equal":
         _refuse_uneven(options, shape)
+        _refuse_apart(options, shape)
         return
     instead = '; or layers = "even"' if pipeline > 1 else ""
     refuse_remainder("layers", layers, "chunks", chunks, instead)
@@ -382,6 +392,15 @@ def refuse_stages(options: TensorOptions, shape: Shape) -> None:
             f"most stages that work: {most}"
         )
     refuse_remainder(quantity, most, "pipeline", pipeline, instead)
+    _refuse_apart(options, shape)
+
+
+def _refuse_apart(options: TensorOptions, shape: Shape) -> None:
+    """Raise InputError unless the last group of layers has all those of multi-token prediction, beside the head."""
+    pipeline, most = options.stages, num_blocks(shape) - shape.num_layers
+    last = len(pipeline.groups(num_blocks(shape), options.pipeline)[-1]) if pipeline is not None else most
+    if last < most:
+        raise InputError(f"mtp_layers = {most} beside the head, on a stage of {last} layers; allowed: {last} or fewer")
 
 
 def _refuse_uneven(options: TensorOptions, shape: Shape) -> None:
@@ -394,9 +413,10 @@ def _refuse_uneven(options: TensorOptions, shape: Shape) -> None:
     if isinstance(given, tuple) and len(given) != groups:
         of = f"pipeline = {options.pipeline}" + (f" × chunks = {options.chunks}" if options.chunks > 1 else "")
         raise InputError(f"{got}: {len(given)} numbers for {of} groups of layers; allowed: {groups} numbers")
-    if isinstance(given, tuple) and sum(given) != shape.num_layers:
-        raise InputError(f"{got}: {sum(given)} layers; allowed: the {shape.num_layers} of {shape.name}")
-    sizes = [len(layers) for layers in pipeline.groups(shape.num_layers, options.pipeline)]
+    blocks = num_blocks(shape)
+    if isinstance(given, tuple) and sum(given) != blocks:
+        raise InputError(f"{got}: {sum(given)} layers; allowed: the {blocks} of {shape.name}")
+    sizes = [len(layers) for layers in pipeline.groups(blocks, options.pipeline)]
     homes = [pipeline.home_of(number, options.pipeline)[0] for number in range(groups)]
     empty = {*homes} - {homes[0], homes[-1], *(stage for stage, size in zip(homes, sizes, strict=True) if size)}
     if empty:

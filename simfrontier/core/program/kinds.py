@@ -82,6 +82,7 @@ POINTWISE: Final = (
         name="softmax", words="softmax", parts=BACKWARD, has_whole_rows=True, has_passes=True, needs=("results",)
     ),
     ModelKind(name="rotary", words="rotary embeddings", parts=BACKWARD, needs=()),
+    ModelKind(name="concat", words="joining of features", parts=BACKWARD, has_own_labels=True, needs=()),
     ModelKind(name="add", words="additions", parts=BACKWARD, adds_values=True, sums_gradients=True),
     ModelKind(name="cast", words="casts"),
     ModelKind(name="dropout", words="dropout", parts=BACKWARD, writes_mask=True),

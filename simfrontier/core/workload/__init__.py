@@ -42,4 +42,9 @@ from simfrontier.core.workload.graph_builder import (
     without_cuts as without_cuts,
 )
 from simfrontier.core.workload.mlp_model import MlpShape as MlpShape, mlp as mlp
-from simfrontier.core.workload.shape import Shape as Shape, sizes_of as sizes_of, workload_of as workload_of
+from simfrontier.core.workload.shape import (
+    Shape as Shape,
+    num_blocks as num_blocks,
+    sizes_of as sizes_of,
+    workload_of as workload_of,
+)

@@ -22,7 +22,7 @@ _PHI = "huggingface.co/microsoft/Phi-3.5-MoE-instruct config.json; sequences of 
 _OLMOE = "huggingface.co/allenai/OLMoE-1B-7B-0924 config.json, arXiv 2409.02060; norms of heads, there of all features"
 _DEEPSEEK_V2 = "huggingface.co/deepseek-ai/DeepSeek-V2{0} config.json; arXiv 2405.04434: pre-training with 4,096 tokens"
 _DEEPSEEK_V3 = (
-    "huggingface.co/deepseek-ai/DeepSeek-V3 config.json, without the module that predicts a further token; arXiv "
+    "huggingface.co/deepseek-ai/DeepSeek-V3 config.json, without its multi-token prediction (mtp_layers = 1); arXiv "
     "2412.19437: pre-training with 4,096 tokens"
 )
 _MOONLIGHT = "huggingface.co/moonshotai/Moonlight-16B-A3B config.json; arXiv 2502.16982: pre-training with 8,192 tokens"
@@ -30,7 +30,8 @@ _KIMI_K2 = (
     "huggingface.co/moonshotai/Kimi-K2-Base config.json; arXiv 2507.20534: most of pre-training with 4,096 tokens"
 )
 _GLM = (
-    "huggingface.co/zai-org/GLM-4.5{0} config.json, without the module that predicts a further token; arXiv 2508.06471"
+    "huggingface.co/zai-org/GLM-4.5{0} config.json, without its multi-token prediction (mtp_layers = 1); arXiv "
+    "2508.06471"
 )
 _X_MOE = (
     "yueming-yuan/Megatron-DeepSpeed-X-MoE examples_xmoe/eval-scripts/{0}, arXiv 2508.13337, which counts matrices of "

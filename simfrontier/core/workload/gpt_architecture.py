@@ -39,6 +39,8 @@ class GptArchitecture(AttentionArchitecture):
     capacity      rows that an expert takes of a sample, relative to their mean; further rows are dropped, missing ones
                   are padded (None: dropless, and balanced)
     expert_groups equal groups of experts, of which the choices of a position fall into `groups_per_token` at most
+    mtp_layers    depths of multi-token prediction (DeepSeek-V3, arXiv 2412.19437): each predicts one token further,
+                  with a layer of the kind of the last one, and the embedding and the head of the model
     expert_skew   rows of the most loaded rank, relative to their mean: every rank is taken to have as many, since all
                   wait for it
     router        how scores of experts become weights: softmax or sigmoid of the scores of those chosen
@@ -68,12 +70,22 @@ class GptArchitecture(AttentionArchitecture):
     expert_skew: float = 1.0
     lora_rank: int | None = None
     lora_of: tuple[LoraPart, ...] | None = None
+    mtp_layers: Count = 0
 
     def __post_init__(self) -> None:
         AttentionArchitecture.__post_init__(self)
         if self.lora_of is not None and (self.lora_rank is None or not self.lora_of):
             text = "missing: lora_rank" if self.lora_of else f"allowed: some of {', '.join(MODULES)}"
             raise InputError(f"model {self.name}: lora_of = {[*self.lora_of]}; {text}")
+        for key, wrong in (
+            ("positions", self.positions == "learned"),
+            ("embedding_norm", self.embedding_norm),
+            ("lora_rank", self.lora_rank is not None),
+        ):
+            if self.mtp_layers and wrong:
+                raise InputError(
+                    f"model {self.name}: {key} of a model with mtp_layers = {self.mtp_layers}; allowed: without"
+                )
         if self.experts is not None:
             self._refuse_experts(self.experts)
 
@@ -133,6 +145,16 @@ class GptArchitecture(AttentionArchitecture):
         """Number of experts of a layer; 0 for a dense model."""
         return self.experts or 0
 
+    @property
+    def num_blocks(self) -> int:
+        """Number of layers, with those of multi-token prediction, which follow the others."""
+        return self.num_layers + self.mtp_layers
+
+    def kind_of(self, block: int) -> tuple[bool, int | None]:
+        """Return (whether it has experts, window of attention) of a layer, or of one of multi-token prediction."""
+        layer = min(block, self.num_layers - 1)
+        return self.has_experts(layer), self.window_of(layer)
+
     def has_experts(self, layer: int) -> bool:
         """Return whether a layer, counted from 0, has experts rather than an MLP."""
         after = layer - self.dense_layers + 1
@@ -140,8 +162,8 @@ class GptArchitecture(AttentionArchitecture):
 
     @property
     def num_expert_layers(self) -> int:
-        """Number of layers that have experts."""
-        return sum(map(self.has_experts, range(self.num_layers)))
+        """Number of layers that have experts, with those of multi-token prediction."""
+        return sum(self.kind_of(block)[0] for block in range(self.num_blocks))
 
     @property
     def expert_features(self) -> int:

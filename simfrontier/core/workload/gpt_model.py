@@ -18,6 +18,7 @@ from simfrontier.core.workload.experts import Experts
 from simfrontier.core.workload.gpt_architecture import GptArchitecture
 from simfrontier.core.workload.gpt_attention import GptAttention
 from simfrontier.core.workload.gpt_mlp import GptMlp
+from simfrontier.core.workload.gpt_mtp import FurtherToken
 from simfrontier.core.workload.gpt_parts import GptParts
 from simfrontier.core.workload.graph import Attention, Checkpointing, Phase, Precision, Workload, WorkOp, find_precision
 from simfrontier.core.workload.graph_builder import Softmax
@@ -52,24 +53,28 @@ class _Gpt(GptParts):
         self.table = "embedding" if shape.tied else "head"
         bend = "swiglu" if shape.gated else "gelu"  # what is not linear
         num_sparse = shape.num_expert_layers
-        self.mlp = GptMlp(self, bend) if num_sparse < shape.num_layers else None
+        self.mlp = GptMlp(self, bend) if num_sparse < shape.num_blocks else None
         self.experts = Experts(self, bend) if num_sparse else None
         self.parts = [part for part in (self.mlp, self.experts) if part is not None]
+        self.further = [FurtherToken(self, depth, self.table) for depth in range(1, shape.mtp_layers + 1)]
 
     def workload(self, checkpointing: Checkpointing) -> Workload:
         self._declare()
-        return Workload(
+        layers, core = self._layers(), self.attention.core
+        further = tuple(depth.phase(layers[-1]) for depth in self.further)
+        again = (op.name for phase in further for op in phase.forward if op.named._replace(streams=()).text in core)
+        work = Workload(
             name=self.shape.name,
             batch=self.sizes["b"],
             sequence=self.shape.sequence,
             checkpointing=checkpointing,
             precision=self.precision,
             embedding=self._embedding(),
-            layers=self._layers(),
+            layers=(*layers, *further),
             head=self._head(),
-            values=self.values,
+            values=self.values | {name: value for each in self.further for name, value in each.values().items()},
             weights=self.weights,
-            core=self.attention.core,
+            core=(*core, *again),
             traits={
                 "residual": self.shape.residual,
                 "tied": int(self.shape.tied),
@@ -79,6 +84,7 @@ class _Gpt(GptParts):
                 **self.softmax_trait,
             },
         )
+        return work.of_layers(work.layers) if further else work
 
     def _other_traits(self) -> dict[str, str | int]:
         """Return the traits in which the model differs from the default architecture."""
@@ -100,6 +106,7 @@ class _Gpt(GptParts):
             "window": (shape.window or 0, 0),
             "experts": (shape.num_experts, 0),
             "router": (shape.router, "softmax"),
+            "mtp_layers": (shape.mtp_layers, 0),
         }
         return {key: value for key, (value, usual) in given.items() if value != usual}
 
@@ -130,6 +137,8 @@ class _Gpt(GptParts):
             self.declare("bsh", "d.embedding", per_layer=False)
             self.declare_moments("embedding_norm", per_layer=False)
         self.logits("v")
+        for further in self.further[:1]:
+            further.declare()
 
     def _declare_weights(self) -> None:
         self.weight("embedding", "weight", "vh", per_layer=False)
@@ -143,6 +152,8 @@ class _Gpt(GptParts):
         for module in ("ln1", "ln2"):
             self.norm_weights(module, per_layer=True)
         self.norm_weights("final_norm", per_layer=False)
+        for further in self.further[:1]:
+            further.declare_weights()
         if not self.shape.tied:
             self.weight("head", "weight", "vh", per_layer=False)
 
@@ -155,7 +166,7 @@ class _Gpt(GptParts):
 
     def _layers(self) -> tuple[Phase, ...]:
         """Return the phase of each layer; layers with the same feed-forward part and the same window share one."""
-        kinds = [(self.shape.has_experts(n), self.shape.window_of(n)) for n in range(self.shape.num_layers)]
+        kinds = [self.shape.kind_of(number) for number in range(self.shape.num_layers)]
         phases = {kind: self._layer(*kind) for kind in dict.fromkeys(kinds)}
         return tuple(phases[kind] for kind in kinds)
 
@@ -212,10 +223,21 @@ class _Gpt(GptParts):
         return Phase(forward=tuple(forward), backward=tuple(backward))
 
     def _head(self) -> Phase:
+        """Return the head and the loss of the last layer's stream, then those of each depth of multi-token prediction;
+        the stream lies so many layers back."""
+        stream, gradient = (
+            (f"x@-{len(self.further)}", f"d.x.head@-{len(self.further)}") if self.further else ("x", "d.x")
+        )
+        heads = [further.head() for further in self.further]
         return Phase(
-            forward=(*self.norm("final_norm", "x"), *self.classifier("vh", "final_norm.out", self.table)),
+            forward=(
+                *self.norm("final_norm", stream),
+                *self.classifier("vh", "final_norm.out", self.table),
+                *(op for head in heads for op in head.forward),
+            ),
             backward=(
+                *(op for head in reversed(heads) for op in head.backward),
                 *self.classifier_backward("vh", "final_norm.out", "d.final_norm", self.table),
-                *self.norm_backward("final_norm", "x", "d.x"),
+                *self.norm_backward("final_norm", stream, gradient),
             ),
         )

@@ -25,11 +25,13 @@ class GptShape(GptArchitecture, OfAnyPlan):
 
     def _matrices(self, experts: int) -> int:
         """Elements of the weight matrices of all layers, with so many experts: those of attention; of an MLP of f
-        features 2 h f, or 3 h f if it is gated; of a router, the experts and the shared ones."""
+        features 2 h f, or 3 h f if it is gated; of a router, the experts and the shared ones; and 2 h² of the
+        projection before each layer of multi-token prediction."""
         each, sparse = self.hidden * (3 if self.gated else 2), self.num_expert_layers
         of_experts = self.hidden * self.num_experts + each * (experts * self.expert_features + self.shared_ffn)
-        dense = self.num_layers - sparse
-        return self.num_layers * self.attention_matrices + sparse * of_experts + dense * each * self.feed_forward
+        dense = self.num_blocks - sparse
+        of_layers = self.num_blocks * self.attention_matrices + sparse * of_experts + dense * each * self.feed_forward
+        return of_layers + self.mtp_layers * 2 * self.hidden**2
 
     @property
     def num_active_parameters(self) -> int:
@@ -48,15 +50,16 @@ class GptShape(GptArchitecture, OfAnyPlan):
 
             ψ = L (A + B + h (r + f) + [biases] (h + r) + 2n) + n + Vh (twice unless tied)
                 + [learned positions] s h + [embedding norm] n
+                + [each depth of multi-token prediction] those of a layer + 2h² + 3n
 
         which is L (12h² + 13h) + 2h + 2Vh for the default architecture. Adapters (LoRA) come on top.
         """
         h, norm = self.hidden, (2 if self.norms_have_biases else 1) * self.hidden
-        of_mlps = (self.num_layers - self.num_expert_layers) * (h + self._rise) if self.biases else 0
+        of_mlps = (self.num_blocks - self.num_expert_layers) * (h + self._rise) if self.biases else 0
         ends = (1 if self.tied else 2) * self.padded_vocabulary * h + norm
         ends += self.sequence * h if self.positions == "learned" else 0
         ends += norm if self.embedding_norm else 0
-        vectors = self.num_layers * (self.attention_vectors + 2 * norm) + of_mlps
+        vectors = self.num_blocks * (self.attention_vectors + 2 * norm) + of_mlps + 3 * norm * self.mtp_layers
         return self._matrices(self.num_experts) + self.adapter_elements(self.num_experts) + vectors + ends
 
     @property
@@ -71,8 +74,9 @@ class GptShape(GptArchitecture, OfAnyPlan):
         PaLM's appendix B (arXiv 2204.02311) and GPT-NeoX count all s positions, whatever is computed; FlashAttention-2
         (arXiv 2307.08691) counts the causal half.
         """
-        products = self._matrices(self.experts_per_token) + self.padded_vocabulary * self.hidden
-        windows = Counter(map(self.window_of, range(self.num_layers)))
+        heads = 1 + self.mtp_layers
+        products = self._matrices(self.experts_per_token) + heads * self.padded_vocabulary * self.hidden
+        windows = Counter(self.kind_of(block)[1] for block in range(self.num_blocks))
         pairs = sum(count * self.pairs(window) for window, count in windows.items())
         per_element, adapters = (6, 0) if self.lora_rank is None else (4, self.adapter_elements(self.experts_per_token))
         products = per_element * products + 6 * adapters
@@ -98,6 +102,7 @@ class GptShape(GptArchitecture, OfAnyPlan):
         if not recomputed:
             return model
         head = (6.0 if self.lora_rank is None else 4.0) * tokens * self.padded_vocabulary * self.hidden
+        head *= 1 + self.mtp_layers
         frozen = 0.0 if self.lora_rank is None else 4.0 * tokens * self._matrices(self.experts_per_token)
         return model + (model - head + frozen / 2) / 3.0
 

@@ -263,12 +263,14 @@ class Stream:
     `local` is named `local/qkv` and reads `local/ln1.out`. With a `follower` name, its ops read states such as
     `teacher/qkv.weight` in place of weights.
 
-    With `one_layer`, the values of the stream belong to no layer: its output x is named `x.next`.
+    With `one_layer`, the values of the stream belong to no layer: its output x is named `x.next`. `outside` maps names
+    of its ops to those of values outside of the stream.
     """
 
     name: str
     follower: str = ""
     one_layer: bool = False
+    outside: Mapping[str, str] = field(default_factory=dict)
 
     def op(self, op: WorkOp) -> WorkOp:
         """Return the op, renamed for this stream."""
@@ -306,7 +308,7 @@ class Stream:
     def _uses(self, uses: tuple[Use, ...]) -> tuple[Use, ...]:
         if self.one_layer:
             return tuple((f"{self.name}/{name}{NEXT * shift}", 0) for name, shift in uses)
-        return tuple((f"{self.name}/{name}", shift) for name, shift in uses)
+        return tuple((self.outside.get(name, f"{self.name}/{name}"), shift) for name, shift in uses)
 
 
 def in_stream(stream: str, op: WorkOp) -> WorkOp:

@@ -87,6 +87,11 @@ class OfAnyPlan:
         return None
 
 
+def num_blocks(shape: Shape) -> int:
+    """Return the number of layers of a shape's graph: with those of multi-token prediction of a GPT."""
+    return getattr(shape, "num_blocks", shape.num_layers)
+
+
 def sizes_of(shape: DataclassInstance | type[DataclassInstance]) -> tuple[str, ...]:
     """Return the names of a shape's sizes, in the order of declaration."""
     return tuple(each.name for each in fields(shape) if each.type == "int")

@@ -30,6 +30,7 @@ from simfrontier.core.workload import (
     Workload,
     find_precision,
     neox_flops,
+    num_blocks,
     workload_of,
 )
 from simfrontier.inputs.scenario.form import MeshTable, ScenarioFile
@@ -71,7 +72,8 @@ class Case:
         """Fraction of the layers whose forward runs twice."""
         if not self.recomputes:
             return 0.0
-        return -(-self.shape.num_layers // self.checkpoint_every) / self.shape.num_layers
+        layers = num_blocks(self.shape)
+        return -(-layers // self.checkpoint_every) / layers
 
     @property
     def model_flops(self) -> float:
@@ -106,7 +108,7 @@ class Case:
     @property
     def groups(self) -> tuple[tuple[range, ...], ...]:
         """Numbers of the layers of each stage, by chunk."""
-        layers, pipeline = range(self.shape.num_layers), self.plan.pipeline
+        layers, pipeline = range(num_blocks(self.shape)), self.plan.pipeline
         if pipeline is None:
             return ((layers,),)
         groups, count = pipeline.groups(len(layers), self.stages), self.stages
@@ -159,7 +161,7 @@ def case_of(
     engine, every = file.engine, file.model.checkpoint_every if checkpointing == "full" else 1
     if isinstance(options, TensorOptions):
         if (stages := options.stages) is not None:
-            refuse_periods(stages.groups(shape.num_layers, options.pipeline), every)
+            refuse_periods(stages.groups(num_blocks(shape), options.pipeline), every)
         options.refuse_micro_batches(grad_accum)
         engine = engine_of(options, engine, ranks)
     else:

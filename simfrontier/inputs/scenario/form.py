@@ -158,6 +158,7 @@ class ModelTable(Strict):
     expert_skew: Annotated[float, Field(ge=1, le=64)] | None = None
     lora_rank: Size | None = None
     lora_of: tuple[LoraPart, ...] | None = None
+    mtp_layers: Annotated[int, Field(ge=0, le=8)] | None = None
     attention: Attention = "plain"
     softmax: Softmax = "fused"
     checkpointing: Checkpointing = "full"

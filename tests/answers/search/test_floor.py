@@ -107,6 +107,8 @@ MIXED = {"experts": 8, "experts_per_token": 2, "expert_ffn": 2048, "residual": "
         ({**MIXED, "dense_layers": 2}, {"tensor": 2}),
         ({**MIXED, "dense_layers": 3}, {"pipeline": 2}),
         ({**MIXED, "dense_layers": 1}, {"pipeline": 4, "layers": "even", "expert": 2}),
+        ({"mtp_layers": 1}, {"tensor": 2}),
+        ({**MIXED, "dense_layers": 1, "mtp_layers": 1}, {"pipeline": 4, "layers": "even", "expert": 2}),
         ({**MIXED, "expert_every": 2}, {"pipeline": 2, "order": "interleaved", "layers": "even", "chunks": 2}),
     ],
     ids=str,

@@ -23,6 +23,7 @@ LATENT = {"kv_rank": 8, "nope_features": 4, "rope_features": 4, "value_features"
         ({"full_every": 2}, "full_every = 2 of layers with a window; missing: window"),
         ({"experts": 4, "dense_layers": 2}, "dense_layers = 2; allowed: 0 to 1, so that a layer has experts"),
         ({"experts": 4, "expert_every": 3}, "expert_every = 3; allowed: 1 to 2, so that a layer has experts"),
+        ({"mtp_layers": 1, "positions": "learned"}, "positions of a model with mtp_layers = 1; allowed: without"),
         ({"qk_norm": True}, 'allowed: positions = "rotary" without kv_rank'),
         ({"hidden": 72, "positions": "rotary"}, "got 3 of a head; allowed: hidden / heads that is even"),
     ],
