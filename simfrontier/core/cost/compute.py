@@ -11,6 +11,7 @@ from simfrontier.core.codecs import Codec
 from simfrontier.core.dtypes import DTYPE_BYTES
 from simfrontier.core.machine import Machine, NarrowType
 from simfrontier.core.program import (
+    HYBRIDEP,
     NEWTON_SCHULZ_STEPS,
     Collective,
     Compute,
@@ -137,7 +138,7 @@ class Kernel(NamedTuple):
 def _num_kernels(op: Compute, schedule: Schedule, machine: Machine) -> int:
     """Return the number of kernels of an op: one, or one for each expert; of Newton-Schulz iterations, three each."""
     each = 3 * NEWTON_SCHULZ_STEPS if isinstance(kind_of(op), OrthogonalKind) else 1
-    if machine.kernels.experts == "one" or not is_grouped(op, schedule.tensors):
+    if machine.kernels.experts in ("one", "torch") or not is_grouped(op, schedule.tensors):
         return each
     return each * matmul_shape(op, schedule.tensors, schedule.mesh)[0]
 
@@ -162,11 +163,13 @@ def _arithmetic_s(op: Compute, schedule: Schedule, machine: Machine) -> float:
     kind = kind_of(op)
     if isinstance(kind, ModelKind) and kind.products and machine.kernels.attention is not None:
         return op.local_flops(schedule.mesh) / machine.kernels.attention
-    batch = 1 if machine.kernels.experts == "loop" and is_grouped(op, schedule.tensors) else batch
+    experts = machine.kernels.experts if is_grouped(op, schedule.tensors) else ""
+    batch = 1 if experts == "loop" else batch
     form = matmul_form(op, schedule.tensors)
     multiplied = _narrow(op, schedule, machine) or matmul_dtype(op, schedule.tensors)
     matmul = machine.matmul(multiplied)
     factor = machine.device.matmul_forms.factor(form) / machine.kernels.products.get(multiplied, 1.0)
+    factor *= machine.device.grouped if experts == "torch" and DTYPE_BYTES.get(multiplied) == 2 else 1.0
     return op.local_flops(schedule.mesh) / (matmul.rate(m, n, k, batch) * factor)
 
 
@@ -220,4 +223,15 @@ def _moved_bytes(op: Compute, schedule: Schedule, machine: Machine) -> float:
     that the software stack names (the optimizer), the traffic is scaled up if the stack fuses fewer kernels."""
     traffic = float(traffic_bytes(op, schedule.tensors, schedule.mesh))
     is_pointwise = op.matmul is None and (is_work(op) or op.kind in machine.kernels.traffic_of)
-    return traffic * machine.kernels.traffic(op.kind) if is_pointwise else traffic
+    fused = traffic * machine.kernels.traffic(op.kind) if is_pointwise else traffic
+    return fused + _padding_bytes(op, schedule, machine)
+
+
+def _padding_bytes(op: Compute, schedule: Schedule, machine: Machine) -> float:
+    """Return the memory traffic of one more copy of experts' rows, beside the one that dispatches or combines them:
+    that into or out of padded blocks, in stacks that make it. HybridEP's kernels pad the rows themselves."""
+    if op.kind not in ("dispatch", "combine") or machine.kernels.linear is None or not machine.kernels.pads_rows:
+        return 0.0
+    if any(isinstance(other, Collective) and other.via == HYBRIDEP for other in schedule.ops):
+        return 0.0
+    return 2.0 * max(schedule.tensors[ref.name].local_bytes(schedule.mesh) for ref in (*op.reads, *op.writes))

@@ -20,7 +20,7 @@ from simfrontier.core.machine.elementary import maximum, minimum
 
 COMPUTE_UNITS: Final = 1_000_000  # devices have hundreds
 AttentionKernel = Literal["flash1", "flash2", "sdpa", "cudnn"]  # sdpa: what PyTorch calls where cuDNN is allowed
-ExpertProducts = Literal["one", "loop"]
+ExpertProducts = Literal["one", "torch", "streams", "loop"]
 NarrowType = Literal["fp8", "mxfp8", "nvfp4"]  # of products: one scale a tensor, one for 32 numbers, one for 16 numbers
 NARROWER: Final = {"fp8": 2, "mxfp8": 2, "nvfp4": 4}  # numbers in the bytes of one of 16 bits
 
@@ -50,9 +50,12 @@ class Kernels:
     casting to such a type moves through memory, per number of a linear module's input in the forward and of its
     output's gradient in the backward. `sum_bytes`: bytes that kernels of their own move to add an element of a gradient
     to its sum, by the model's number type (none: the matrix product adds to the sum). `experts`: the products of a
-    rank's experts are one kernel, whose waves have tiles of all of them, or one kernel after the other. `persistent`:
-    whether matrix products are launched with a thread block for every unit, so that beside a collective they take two
-    rounds. `measured`: kernels measured in the traces of a job, by op name.
+    rank's experts are one kernel, whose waves have tiles of all of them (`torch`: PyTorch's); or one kernel each, which
+    run beside each other on streams, so that gaps between kernels come to the time of the waves; or one kernel after
+    the other. `pads_rows`: whether rows of experts in a narrow type are copied into blocks whose numbers of rows its
+    products take, and out of them, where the dispatcher does not pad them. `persistent`: whether matrix products are
+    launched with a thread block for every unit, so that beside a collective they take two rounds. `measured`: kernels
+    measured in the traces of a job, by op name.
     """
 
     attention: float | None = None
@@ -63,6 +66,7 @@ class Kernels:
     cast_bytes: Mapping[NarrowType, float] = field(default_factory=dict, hash=False)
     sum_bytes: Mapping[str, float] = field(default_factory=dict, hash=False)
     experts: ExpertProducts = "one"
+    pads_rows: bool = False
     persistent: bool = False
     measured: Mapping[str, MeasuredKernel] = field(default_factory=dict, hash=False)
 
@@ -217,6 +221,7 @@ class Device:
     tiles: Tiles | None = None
     misaligned: Annotated[NotNegative, SOURCED] = 0.0  # see `kernels.misaligned`
     persistent: Annotated[bool, Switch(), SOURCED] = False  # the library's products: see `Kernels`
+    grouped: Annotated[Share, SOURCED] = 1.0  # of the rate of 16-bit products, what PyTorch's grouped ones reach
     attention: Mapping[AttentionKernel, Annotated[Positive, SOURCED]] = field(default_factory=dict, hash=False)
     codecs: Mapping[Annotated[str, Names(timed_codecs)], CodecSpeeds] = field(default_factory=dict, hash=False)
 

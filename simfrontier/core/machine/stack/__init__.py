@@ -36,10 +36,10 @@ USUAL: Final = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackKernels:
     """Properties of a stack's kernels. `attention`: which of the device's fused attention kernels the stack calls, if a
-    model's attention is fused. `pointwise_traffic`, `traffic_of`, `products`, `cast_bytes`, `sum_bytes`, `experts`: see
-    `machine.Kernels`. `persistent`: whether products are persistent kernels on devices whose library has such
-    (`machine.Kernels`). `kernel_gap_s`, `misaligned`, `matmul_forms`: see `machine.Device`; present if this stack's
-    host code or BLAS library performs differently from that of the machine's file."""
+    model's attention is fused. `pointwise_traffic`, `traffic_of`, `products`, `cast_bytes`, `sum_bytes`, `experts`,
+    `pads_rows`: see `machine.Kernels`. `persistent`: whether products are persistent kernels on devices whose library
+    has such (`machine.Kernels`). `kernel_gap_s`, `misaligned`, `matmul_forms`: see `machine.Device`; present if this
+    stack's host code or BLAS library performs differently from that of the machine's file."""
 
     attention: AttentionKernel | None = None
     pointwise_traffic: Annotated[AtLeastOne, SOURCED] = 1.0
@@ -48,6 +48,7 @@ class StackKernels:
     cast_bytes: Mapping[NarrowType, Annotated[NotNegative, SOURCED]] = field(default_factory=dict, hash=False)
     sum_bytes: Mapping[str, Annotated[NotNegative, SOURCED]] = field(default_factory=dict, hash=False)
     experts: ExpertProducts = "one"
+    pads_rows: Annotated[bool, Switch(), SOURCED] = False
     persistent: Annotated[bool, Switch(), SOURCED] = False
     kernel_gap_s: Annotated[NotNegative, SOURCED] | None = None
     misaligned: Annotated[NotNegative, SOURCED] | None = None
@@ -140,6 +141,7 @@ class Stack:
             cast_bytes=own.cast_bytes,
             sum_bytes=own.sum_bytes,
             experts=own.experts,
+            pads_rows=own.pads_rows,
             persistent=own.persistent and machine.device.persistent,
         )
         return replace(machine, device=device, host=host, kernels=kernels)
