@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from statistics import NormalDist
 from typing import Any, Final
 
 from simfrontier.answers.accuracy.published_runs.device_count import devices_of
@@ -31,6 +32,7 @@ MOST_CHUNKS: Final = 4
 MOST_TOKENS: Final = 16_384  # of a micro-batch that no source tells: as those of the shipped runs with divided weights
 GATHERING: Final = ("zero3", "hsdp", "zeropp")  # families whose ranks gather weights in each micro-batch
 NODE_DEVICES: Final = 16  # the most in a node, beyond which a machine's nodes are NVLink domains
+SKEWED: Final = 0.25  # spread of a step whose experts nothing forces to balance
 USUAL_ASPECT: Final = 128  # width over layers of a GPT of a usual shape: 12,288 / 96 (arXiv 2005.14165, table 2.1)
 OF_TENSOR: Final = ("sequence_parallel", "product_pieces")  # keys of a plan that need tensor parallelism
 QUANTISED: Final = ("qwz", "hpz", "qgz")  # keys of ZeRO++
@@ -223,6 +225,7 @@ class _Making:
     def _complete_model(self) -> None:
         model = self.model
         self._guess_size()
+        self._load_experts()
         for key in ("num_layers", "hidden", "vocabulary"):
             if key not in model:
                 text = "allowed: L=24 h=2048 a=16 v=50257, or the name of a published model"
@@ -251,6 +254,20 @@ class _Making:
             if model.get("checkpoint_every", 1) > 1:  # which divides the layers of every stage
                 model["num_layers"] = _up(model["num_layers"], self.pipeline)
             self.assume(f"stages of {-(-model['num_layers'] // self.pipeline)} layers, some of one less")
+
+    def _load_experts(self) -> None:
+        """Set the rows of the most loaded rank of experts, relative to the mean, where nothing forces a balance: with
+        rows of an expert that deviate by `rows_deviation` of their mean, a rank's are the mean of those of its experts,
+        and the most loaded of r ranks deviates as the normal quantile of (r - 3/8) / (r + 1/4) (Blom 1958)."""
+        deviation, experts = self.grid.get("rows_deviation", 0.0), self.model.get("experts")
+        if not deviation or experts is None or self.model.get("capacity"):
+            return
+        ranks = self.grid.get("expert", 1)
+        highest = NormalDist().inv_cdf((ranks - 0.375) / (ranks + 0.25))
+        skew = min(float(ranks), 1.0 + deviation * math.sqrt(ranks / experts) * highest)
+        skew = self.model["expert_skew"] = round(4.0 * skew) / 4.0  # so that rows still divide
+        text = f"experts: {skew:.2f} times the mean number of rows on the most loaded rank"
+        self.assumed.append(Unknown(text=text, spread=SKEWED))
 
     def _guess_size(self) -> None:
         """Set layers and width of a GPT or Llama that is told by its parameters alone to those of a usual shape."""
