@@ -250,9 +250,9 @@ class _Making:
         axes = self.grid.get("x", 1) * self.grid.get("y", 1)
         if model["vocabulary"] % axes:  # AxoNN divides it over both
             model["vocabulary"] = _up(model["vocabulary"], axes)
+        if self.pipeline > 1 < (every := model.get("checkpoint_every", 1)):  # which divides the layers of every stage
+            model["num_layers"] = _up(model["num_layers"], self.pipeline * every)
         if model["num_layers"] % self.pipeline:
-            if model.get("checkpoint_every", 1) > 1:  # which divides the layers of every stage
-                model["num_layers"] = _up(model["num_layers"], self.pipeline)
             self.assume(f"stages of {-(-model['num_layers'] // self.pipeline)} layers, some of one less")
 
     def _load_experts(self) -> None:
@@ -439,7 +439,7 @@ class _Making:
         if order != "interleaved":
             return {"order": order, "chunks": 2}
         layers, told = self.model["num_layers"], self.grid.get("chunks")
-        chunks = _chunks(told, -(-layers // self.pipeline))
+        chunks = _chunks(told, -(-layers // self.pipeline) // self.model.get("checkpoint_every", 1))
         if told is not None and layers % self.pipeline and told * self.pipeline <= layers:
             chunks = told  # some have one layer less
         if micros % self.pipeline:
