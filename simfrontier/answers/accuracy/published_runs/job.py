@@ -250,6 +250,8 @@ class _Making:
         axes = self.grid.get("x", 1) * self.grid.get("y", 1)
         if model["vocabulary"] % axes:  # AxoNN divides it over both
             model["vocabulary"] = _up(model["vocabulary"], axes)
+        if model.get("checkpointing") != "full":  # rules give keys one by one
+            model.pop("checkpoint_every", None)
         if self.pipeline > 1 < (every := model.get("checkpoint_every", 1)):  # which divides the layers of every stage
             model["num_layers"] = _up(model["num_layers"], self.pipeline * every)
         if model["num_layers"] % self.pipeline:
