@@ -98,7 +98,7 @@ def _named(shape: str) -> str:
     return shape
 
 
-Keys = dict[str, str | int | float | bool]
+Keys = dict[str, str | int | float | bool | list[str]]
 Pattern = Annotated[str, AfterValidator(_compiled)]
 
 
