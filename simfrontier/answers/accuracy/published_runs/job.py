@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from statistics import NormalDist
 from typing import Any, Final
 
@@ -27,8 +27,10 @@ KNOWN_DEVICES: Final = (
 PADDED: Final = 128  # vocabularies are padded to multiples of this on each rank (Megatron-LM, arguments.py)
 STATES: Final = 16  # bytes of a parameter: 16-bit weight and gradient, fp32 weight, two moments (arXiv 1910.02054)
 OTHER_MODEL: Final = 1.6  # factor between FLOPs of a token beyond any way to count them (recomputation 4/3, attention)
+SAME_FLOPS: Final = 0.01  # by which FLOPs of a token that are those of a model may differ from its own
 KEPT: Final = 0.1  # share by which a batch may move so that the micro-batch stays as told
 MOST_CHUNKS: Final = 4
+MOST_TENSOR: Final = (2, 4, 8)  # degrees of tensor parallelism, inside a node
 MOST_TOKENS: Final = 16_384  # of a micro-batch that no source tells: as those of the shipped runs with divided weights
 GATHERING: Final = ("zero3", "hsdp", "zeropp")  # families whose ranks gather weights in each micro-batch
 NODE_DEVICES: Final = 16  # the most in a node, beyond which a machine's nodes are NVLink domains
@@ -89,15 +91,26 @@ def job_of(run: Run, rules: Sequence[Rule] | None = None) -> Job:
 def _refuse_other_model(run: Run, scenario: Scenario, rate: Rate, known: Mapping[str, Any]) -> None:
     """Raise InputError if the FLOPs of a token, which follow where a source states both FLOP/s and tokens/s of a
     device, are far from those of the model that it names: then it has run another one, e.g. of fewer layers."""
-    if "tflops" not in known or rate.measure != "tokens_per_s_per_device":
+    stated = _stated_flops(run, rate, known)
+    if stated is None:
         return
     shape = scenario.case(PLAN, scenario.file.run.devices[0]).shape
     assert isinstance(shape, GptShape), "rules read GPTs"
-    stated = known["tflops"] * 1e12 * rate.factor / (run.value * rate.devices)
-    of_model = step_flops(shape, 1.0, "model", recomputes=False) / shape.sequence
+    of_model = _flops_of_token(shape)
     if not of_model / OTHER_MODEL < stated < of_model * OTHER_MODEL:
         gflop = f"{stated / 1e9:.1f} GFLOP a token, the model's {of_model / 1e9:.1f}"
         raise InputError(f"model_shape {run['model_shape']!r}: the stated TFLOP/s and tokens/s are {gflop}")
+
+
+def _stated_flops(run: Run, rate: Rate, known: Mapping[str, Any]) -> float | None:
+    """Return the FLOPs of a token that follow from the FLOP/s and tokens/s of a device; None if not both are stated."""
+    if "tflops" not in known or rate.measure != "tokens_per_s_per_device":
+        return None
+    return float(known["tflops"]) * 1e12 * rate.factor / (run.value * rate.devices)
+
+
+def _flops_of_token(shape: GptShape) -> float:
+    return step_flops(shape, 1.0, "model", recomputes=False) / shape.sequence
 
 
 def _stated_bytes(known: Mapping[str, Any]) -> float | None:
@@ -134,6 +147,7 @@ class _Making:
 
     def document(self) -> dict[str, Any]:
         """Return the scenario's document. Raises InputError for models and batches that cannot be expressed."""
+        self._limit_ranks()
         self._complete_model()
         numbers = self._nodes() | self._more_nodes() | self._network()
         self._divide_batch()
@@ -169,6 +183,29 @@ class _Making:
         return Rate(**values)
 
     # ── machine and model ──
+
+    def _limit_ranks(self) -> None:
+        """Where a batch has fewer sequences than the job has data-parallel ranks: divide them by tensor parallelism, to
+        no more than key heads, if the source tells no plan; if it tells one, and the value is of a device, leave out
+        the ranks without a sequence, as which no others have worked."""
+        batch, grid = self.training.get("batch", 0), self.grid
+        if not 0 < batch * self._inner < self.devices:
+            return
+        if "tensor" in grid and self.rate().is_of_device:
+            self.assume(f"{batch * self._inner} of {self.devices} devices: no more have a sequence")
+            self.devices = batch * self._inner
+        elif "tensor" not in grid and grid.get("data") not in GATHERING:
+            most = self.model.get("kv_heads") or self.model.get("heads") or 1
+            enough = [n for n in MOST_TENSOR if most % n == 0 and n * self._inner * batch >= self.devices]
+            if enough and self.devices % (enough[0] * self._inner) == 0:
+                self.tensor = grid["tensor"] = enough[0]
+                text = f"tensor parallelism: {self.tensor}, with fewer sequences than devices"
+                self.assumed.append(Unknown(text=text, spread=0.1))
+
+    @property
+    def _inner(self) -> int:
+        """Number of devices that work on the same sequences."""
+        return math.prod(self.grid.get(axis, 1) for axis in ("tensor", "context", "pipeline", "x", "y"))
 
     def _nodes(self) -> dict[str, float]:
         """Return the number of devices that the run has in each node, if it is another one than the machine's: as many
@@ -250,6 +287,7 @@ class _Making:
         axes = self.grid.get("x", 1) * self.grid.get("y", 1)
         if model["vocabulary"] % axes:  # AxoNN divides it over both
             model["vocabulary"] = _up(model["vocabulary"], axes)
+        self._find_layers()
         if model.get("checkpointing") != "full":  # rules give keys one by one
             model.pop("checkpoint_every", None)
         if self.pipeline > 1 < (every := model.get("checkpoint_every", 1)):  # which divides the layers of every stage
@@ -271,6 +309,22 @@ class _Making:
         text = f"experts: {skew:.2f} times the mean number of rows on the most loaded rank"
         self.assumed.append(Unknown(text=text, spread=SKEWED))
 
+    def _find_layers(self) -> None:
+        """Set the number of layers to another one, fewer, where the stated FLOPs of a token are just those of as many
+        whole layers on every stage: benchmarks cut models."""
+        stated = _stated_flops(self.run, self.rate(), self.said.table("stated"))
+        full, shape = self.model["num_layers"], self._shape()
+        if stated is None or stated > _flops_of_token(shape) / OTHER_MODEL:
+            return
+        for count in range(self.pipeline, full, self.pipeline):
+            if abs(_flops_of_token(replace(shape, num_layers=count)) / stated - 1.0) < SAME_FLOPS:
+                self.model["num_layers"] = count
+                self.assume(f"layers: {count} of {full}, of which the stated TFLOP/s and tokens/s are")
+
+    def _shape(self) -> GptShape:
+        names = {each.name for each in fields(GptShape)}
+        return GptShape(**{key: value for key, value in self.model.items() if key in names}, source=self.run.where)
+
     def _guess_size(self) -> None:
         """Set layers and width of a GPT or Llama that is told by its parameters alone to those of a usual shape."""
         billions = self.grid.get("size_b", 1e3 * self.grid.get("size_t", 0))
@@ -290,10 +344,9 @@ class _Making:
         """Determine batch and micro-batch (stated in sequences or tokens, per step or per device), the number of ranks
         that share the batch, and how many such steps one step of the run takes."""
         grid, known, sequence = self.grid, self.training, self.model["sequence"]
-        axes = ("tensor", "context", "pipeline", "x", "y")
-        inner = math.prod(grid.get(axis, 1) for axis in axes)
+        inner = self._inner
         if self.devices % inner:
-            names = " × ".join(axis for axis in axes if grid.get(axis, 1) > 1)
+            names = " × ".join(axis for axis in ("tensor", "context", "pipeline", "x", "y") if grid.get(axis, 1) > 1)
             raise InputError(f"plan: {names} = {inner} does not divide {self.devices} devices")
         ranks = self.ranks = self.devices // inner
         units = {"batch_mtokens": 1e6, "batch_ktokens": 1e3, "batch_tokens": 1.0}
@@ -420,9 +473,7 @@ class _Making:
     def _outgrows_node(self) -> bool:
         """Return whether the weights and the optimizer's states, divided over the devices of a node alone, are larger
         than the memory of a device."""
-        names = {each.name for each in fields(GptShape)}
-        shape = GptShape(**{key: value for key, value in self.model.items() if key in names}, source=self.run.where)
-        machine = load_machine(self.machine["name"])
+        shape, machine = self._shape(), load_machine(self.machine["name"])
         return STATES * shape.num_parameters / machine.devices_per_node > machine.device.hbm_bytes
 
     def _order(self) -> dict[str, Any]:

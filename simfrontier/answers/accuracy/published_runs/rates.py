@@ -41,6 +41,11 @@ class Rate:
     layer: Literal["", "forward", "backward"] = ""
 
     @property
+    def is_of_device(self) -> bool:
+        """Return whether the value is of one device, however many have worked as it."""
+        return self.measure.endswith("_per_device") or self.measure == "percent_of_peak"
+
+    @property
     def rises_with_time(self) -> bool:
         """Return whether a slower step has a larger value in this unit."""
         return self.measure in ("step_s", "step_ms")

@@ -339,12 +339,39 @@ def test_other_texts_are_read(cells: dict[str, str], expected: dict[str, Any]) -
     assert {key: made.get(key) for key in expected} == expected
 
 
-def test_a_run_of_another_model_than_it_says_is_refused() -> None:
-    # Llama-2-7B: 6 · 6.6e9 + 12 · 32 · 4096 · 4096 = 46.1 GFLOP a token; 235.7e12 / 10,057 = 23.4
+def test_the_layers_of_a_cut_model_follow_from_both_rates() -> None:
+    # Llama-2-7B: 6 · 6.6e9 + 12 · 32 · 4096 · 4096 = 46.1 GFLOP a token; 16 of its layers: 6 · 3.37e9 + 3.22e9 = 23.4
     cells = {"model_shape": "Llama-2-7B", "seq": "4096", "unit": "tokens/s/GPU", "value": "10057"}
-    with pytest.raises(InputError, match=r"23\.4 GFLOP a token, the model's 46\.1"):
-        job(**cells, notes="235.7 TFLOP/s")
-    assert job(**cells, notes="464 TFLOP/s")  # 46.1
+    assert keys(job(**cells, notes="235.7 TFLOP/s"))["model.num_layers"] == 16
+    assert keys(job(**cells, notes="464 TFLOP/s"))["model.num_layers"] == 32  # 46.1
+    with pytest.raises(InputError, match=r"25\.6 GFLOP a token, the model's 46\.1"):  # between 17 and 18 layers
+        job(**cells, notes="257.2 TFLOP/s")
+
+
+def test_ranks_without_a_sequence_are_not_simulated() -> None:
+    """4 sequences on tensor x context = 4 x 2 of 64 devices leave 32 without one; of no told plan, tensor parallelism
+    leaves one to each rank, but of no more ranks than key heads."""
+    cells = {"model_shape": "Llama-3-8B", "machine": "h100-node", "devices": "64", "seq": "8192", "system": "NeMo"}
+    told = {**cells, "batch": "4", "plan": "tp 4, cp 2", "unit": "TFLOP/s/GPU"}
+    assert keys(job(**told))["run.devices"] == [32]
+    with pytest.raises(InputError, match="batch = 4 over 8 data-parallel ranks: less than a sequence each"):
+        job(**{**told, "unit": "s/step"})  # of the whole job
+    made = job(**{**cells, "batch": "16", "plan": "", "unit": "s/step"})
+    assert keys(made)["plan.tensor"] == 4
+    with pytest.raises(InputError, match="batch = 4 over 64 data-parallel ranks"):
+        job(**{**cells, "batch": "4", "plan": "", "unit": "s/step"})
+
+
+def test_adapters_are_read() -> None:
+    """Ranks as told or of the recipes, modules of the recipes; weights of 4 bits are refused."""
+    lora = {"model.lora_rank": 16, "model.lora_of": ["qkv", "proj"], "model.linear_precision": "fp8"}
+    mlperf = {"system": "mlcommons/training_results_v5.1", "model_shape": "Llama-2-70B LoRA (packed 8192)"}
+    made = keys(job(**mlperf, machine="AMD Instinct MI300X", precision="FP8/MXFP4 (see config)", batch="8"))
+    assert {key: made[key] for key in lora} == lora and made["model.checkpoint_every"] == 4
+    assert keys(job(model_shape="Llama-3-8B", plan="LoRA rank 32, ddp"))["model.lora_rank"] == 32
+    assert keys(job(model_shape="Llama-3-8B", notes="LoRA adapters"))["model.lora_rank"] == 16
+    with pytest.raises(InputError, match="weights of 4 bits"):
+        job(model_shape="Llama-3-8B", plan="QLoRA")
 
 
 def test_values_may_have_a_prefix_and_a_spread(tmp_path: Path) -> None:
