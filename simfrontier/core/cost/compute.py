@@ -162,7 +162,8 @@ def _arithmetic_s(op: Compute, schedule: Schedule, machine: Machine) -> float:
     batch, m, n, k = matmul_shape(op, schedule.tensors, schedule.mesh)
     kind = kind_of(op)
     if isinstance(kind, ModelKind) and kind.products and machine.kernels.attention is not None:
-        return op.local_flops(schedule.mesh) / machine.kernels.attention
+        keys = op.local_flops(schedule.mesh) / (2.0 * batch * m * k * sum(kind.products[len(op.writes)]))
+        return op.local_flops(schedule.mesh) / (machine.kernels.attention * machine.kernels.attention_share(keys, k))
     experts = machine.kernels.experts if is_grouped(op, schedule.tensors) else ""
     batch = 1 if experts == "loop" else batch
     form = matmul_form(op, schedule.tensors)

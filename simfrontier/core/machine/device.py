@@ -19,6 +19,8 @@ from simfrontier.core.codecs import timed_codecs
 from simfrontier.core.machine.elementary import maximum, minimum
 
 COMPUTE_UNITS: Final = 1_000_000  # devices have hundreds
+USUAL_KEYS: Final = 4096  # that a query attends to in the measurements of attention: half of 8,192 positions
+USUAL_FEATURES: Final = 128  # of a head in these
 AttentionKernel = Literal["flash1", "flash2", "sdpa", "cudnn"]  # sdpa: what PyTorch calls where cuDNN is allowed
 ExpertProducts = Literal["one", "torch", "streams", "loop"]
 NarrowType = Literal["fp8", "mxfp8", "nvfp4"]  # of products: one scale a tensor, one for 32 numbers, one for 16 numbers
@@ -42,23 +44,26 @@ class Kernels:
 
     `attention`: flop/s of its fused attention kernel, forward and backward together, counting only the matrix products
     that are computed (with causal attention, half of the square of positions); None: as fast as ordinary matrix
-    products of those sizes. `pointwise_traffic`: bytes that kernels without matrix products move, per byte that the ops
-    of the graph move, which are fused as far as possible (1: as in the graph); `traffic_of`: the same ratio for single
-    kinds of ops. `products`: time of a matrix product of a number type relative to the machine's law, where the
-    library's kernels of that type are slower. `linear`: number type of the matrix products of the layers' linear
-    modules, if it differs from the model's (the output head multiplies in the model's type). `cast_bytes`: bytes that
-    casting to such a type moves through memory, per number of a linear module's input in the forward and of its
-    output's gradient in the backward. `sum_bytes`: bytes that kernels of their own move to add an element of a gradient
-    to its sum, by the model's number type (none: the matrix product adds to the sum). `experts`: the products of a
-    rank's experts are one kernel, whose waves have tiles of all of them (`torch`: PyTorch's); or one kernel each, which
-    run beside each other on streams, so that gaps between kernels come to the time of the waves; or one kernel after
-    the other. `pads_rows`: whether rows of experts in a narrow type are copied into blocks whose numbers of rows its
-    products take, and out of them, where the dispatcher does not pad them. `persistent`: whether matrix products are
-    launched with a thread block for every unit, so that beside a collective they take two rounds. `measured`: kernels
-    measured in the traces of a job, by op name.
+    products of those sizes. `attention_keys`, `attention_features`: time of a query's row of tiles and of a score
+    besides that of its products, as a number of keys and of features of a head (`attention_share`).
+    `pointwise_traffic`: bytes that kernels without matrix products move, per byte that the ops of the graph move, which
+    are fused as far as possible (1: as in the graph); `traffic_of`: the same ratio for single kinds of ops. `products`:
+    time of a matrix product of a number type relative to the machine's law, where the library's kernels of that type
+    are slower. `linear`: number type of the matrix products of the layers' linear modules, if it differs from the
+    model's (the output head multiplies in the model's type). `cast_bytes`: bytes that casting to such a type moves
+    through memory, per number of a linear module's input in the forward and of its output's gradient in the backward.
+    `sum_bytes`: bytes that kernels of their own move to add an element of a gradient to its sum, by the model's number
+    type (none: the matrix product adds to the sum). `experts`: the products of a rank's experts are one kernel, whose
+    waves have tiles of all of them (`torch`: PyTorch's); or one kernel each, which run beside each other on streams, so
+    that gaps between kernels come to the time of the waves; or one kernel after the other. `pads_rows`: whether rows of
+    experts in a narrow type are copied into blocks whose numbers of rows its products take, and out of them, where the
+    dispatcher does not pad them. `persistent`: whether matrix products are launched with a thread block for every unit,
+    so that beside a collective they take two rounds. `measured`: kernels measured in the traces of a job, by op name.
     """
 
     attention: float | None = None
+    attention_keys: float = 0.0
+    attention_features: float = 0.0
     pointwise_traffic: float = 1.0
     traffic_of: Mapping[str, float] = field(default_factory=dict, hash=False)
     products: Mapping[str, float] = field(default_factory=dict, hash=False)
@@ -69,6 +74,14 @@ class Kernels:
     pads_rows: bool = False
     persistent: bool = False
     measured: Mapping[str, MeasuredKernel] = field(default_factory=dict, hash=False)
+
+    def attention_share(self, keys: float, features: int) -> float:
+        """Return the speed of fused attention relative to `attention`, that of causal attention of 8,192 positions and
+        heads of 128 features, for queries that attend to so many keys each and heads of so many features. Longer rows
+        and larger heads gain nothing, as on a GB200."""
+        tiles = (1.0 + self.attention_keys / USUAL_KEYS) / (1.0 + self.attention_keys / keys)
+        scores = (1.0 + self.attention_features / USUAL_FEATURES) / (1.0 + self.attention_features / features)
+        return minimum(1.0, tiles) * minimum(1.0, scores)
 
     def traffic(self, kind: str) -> float:
         """Return the ratio of the bytes that a kernel without matrix products moves to the bytes of its op, for an op

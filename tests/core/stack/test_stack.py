@@ -109,6 +109,23 @@ def test_products_of_one_type_are_slower_by_the_factor_of_that_type(tmp_path: Pa
         assert arithmetic_s(str(path), precision, "h_to_4h.wgrad") == pytest.approx(factor * plain)
 
 
+@pytest.mark.parametrize(("window", "keys"), [(None, 256.5), (8, (8 * 9 / 2 + 504 * 8) / 512)])
+def test_fused_attention_takes_a_start_for_each_row_of_tiles_and_each_score(window: int | None, keys: float) -> None:
+    """Heads of 64 features, 512 positions: a query attends to 256.5 keys on average, or to 8, the first ones to fewer.
+    A start of 580 keys and 90 features over 4,096 and 128, as which the device's rate is measured."""
+    shape = {"sequence": 512, "hidden": 256, "heads": 4, "causal": True, "window": window, "attention": "fused"}
+    model = {"name": "tiny", "precision": "bf16", **{key: value for key, value in shape.items() if value is not None}}
+    document = scenario("megatron-core").document | {"model": model, "machine": {"name": "gb200-nvl72"}}
+    made = scenario_of(document, "s.toml")
+    schedule = schedule_of(made, "p", 8)
+    share = (1 + 580 / 4096) / (1 + 580 / keys) * (1 + 90 / 128) / (1 + 90 / 64)
+    attention = [op for op in schedule.ops if isinstance(op, Compute) and op.kind == "attention"]
+    for op in attention:
+        seconds = op.local_flops(schedule.mesh) / (made.machine.device.attention["cudnn"] * share)
+        assert Kernel.of(op, schedule, made.machine).arithmetic_s == pytest.approx(seconds)
+    assert {op.named.part for op in attention} == {None, "backward"}
+
+
 def test_gradients_are_added_up_by_kernels_of_their_own_and_reduced_in_a_type_of_their_own() -> None:
     """DeepSpeed's optimizer of bf16: 18 bytes of memory traffic for each weight and bias of a product beside it; what
     is sent is bf16, though sums are fp32. fp16 models have none of it."""

@@ -36,12 +36,15 @@ USUAL: Final = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackKernels:
     """Properties of a stack's kernels. `attention`: which of the device's fused attention kernels the stack calls, if a
-    model's attention is fused. `pointwise_traffic`, `traffic_of`, `products`, `cast_bytes`, `sum_bytes`, `experts`,
-    `pads_rows`: see `machine.Kernels`. `persistent`: whether products are persistent kernels on devices whose library
-    has such (`machine.Kernels`). `kernel_gap_s`, `misaligned`, `matmul_forms`: see `machine.Device`; present if this
-    stack's host code or BLAS library performs differently from that of the machine's file."""
+    model's attention is fused. `attention_keys`, `attention_features`, `pointwise_traffic`, `traffic_of`, `products`,
+    `cast_bytes`, `sum_bytes`, `experts`, `pads_rows`: see `machine.Kernels`. `persistent`: whether products are
+    persistent kernels on devices whose library has such (`machine.Kernels`). `kernel_gap_s`, `misaligned`,
+    `matmul_forms`: see `machine.Device`; present if this stack's host code or BLAS library performs differently from
+    that of the machine's file."""
 
     attention: AttentionKernel | None = None
+    attention_keys: Annotated[NotNegative, SOURCED] = 0.0
+    attention_features: Annotated[NotNegative, SOURCED] = 0.0
     pointwise_traffic: Annotated[AtLeastOne, SOURCED] = 1.0
     traffic_of: Mapping[str, Annotated[AtLeastOne, SOURCED]] = field(default_factory=dict, hash=False)
     products: Mapping[str, Annotated[AtLeastOne, SOURCED]] = field(default_factory=dict, hash=False)
@@ -135,6 +138,8 @@ class Stack:
         kernels = replace(
             machine.kernels,
             attention=self._attention_of(machine),
+            attention_keys=own.attention_keys,
+            attention_features=own.attention_features,
             pointwise_traffic=own.pointwise_traffic,
             traffic_of=own.traffic_of,
             products=own.products,
