@@ -178,7 +178,9 @@ def _narrow(op: Compute, schedule: Schedule, machine: Machine) -> NarrowType | N
     """Return the narrow number type in which an op multiplies: products of linear modules in the layers, if the model
     has such a type; None for other ops, also those of the output head and of adapters."""
     in_layers = matmul_form(op, schedule.tensors) is not None and schedule.tensors[op.reads[0].name].per_layer
-    return machine.kernels.linear if in_layers and not _is_of_adapter(op, schedule) else None
+    which = "experts" if is_grouped(op, schedule.tensors) else "modules"
+    is_narrow = in_layers and machine.kernels.narrow in ("all", which) and not _is_of_adapter(op, schedule)
+    return machine.kernels.linear if is_narrow else None
 
 
 def _is_of_adapter(op: Compute, schedule: Schedule) -> bool:
@@ -231,7 +233,10 @@ def _moved_bytes(op: Compute, schedule: Schedule, machine: Machine) -> float:
 def _padding_bytes(op: Compute, schedule: Schedule, machine: Machine) -> float:
     """Return the memory traffic of one more copy of experts' rows, beside the one that dispatches or combines them:
     that into or out of padded blocks, in stacks that make it. HybridEP's kernels pad the rows themselves."""
-    if op.kind not in ("dispatch", "combine") or machine.kernels.linear is None or not machine.kernels.pads_rows:
+    kernels = machine.kernels
+    if op.kind not in ("dispatch", "combine") or not kernels.pads_rows:
+        return 0.0
+    if kernels.linear is None or kernels.narrow == "modules":
         return 0.0
     if any(isinstance(other, Collective) and other.via == HYBRIDEP for other in schedule.ops):
         return 0.0

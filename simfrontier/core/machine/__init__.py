@@ -10,6 +10,7 @@ from simfrontier.core.machine.device import (
     Matmul as Matmul,
     MatmulForms as MatmulForms,
     MeasuredKernel as MeasuredKernel,
+    NarrowProducts as NarrowProducts,
     NarrowType as NarrowType,
 )
 from simfrontier.core.machine.elementary import (

@@ -23,6 +23,7 @@ USUAL_KEYS: Final = 4096  # that a query attends to in the measurements of atten
 USUAL_FEATURES: Final = 128  # of a head in these
 AttentionKernel = Literal["flash1", "flash2", "sdpa", "cudnn"]  # sdpa: what PyTorch calls where cuDNN is allowed
 ExpertProducts = Literal["one", "torch", "streams", "loop"]
+NarrowProducts = Literal["all", "modules", "experts"]  # of a layer in a narrow type: all, those of no experts, theirs
 NarrowType = Literal["fp8", "mxfp8", "nvfp4"]  # of products: one scale a tensor, one for 32 numbers, one for 16 numbers
 NARROWER: Final = {"fp8": 2, "mxfp8": 2, "nvfp4": 4}  # numbers in the bytes of one of 16 bits
 
@@ -50,15 +51,16 @@ class Kernels:
     are fused as far as possible (1: as in the graph); `traffic_of`: the same ratio for single kinds of ops. `products`:
     time of a matrix product of a number type relative to the machine's law, where the library's kernels of that type
     are slower. `linear`: number type of the matrix products of the layers' linear modules, if it differs from the
-    model's (the output head multiplies in the model's type). `cast_bytes`: bytes that casting to such a type moves
-    through memory, per number of a linear module's input in the forward and of its output's gradient in the backward.
-    `sum_bytes`: bytes that kernels of their own move to add an element of a gradient to its sum, by the model's number
-    type (none: the matrix product adds to the sum). `experts`: the products of a rank's experts are one kernel, whose
-    waves have tiles of all of them (`torch`: PyTorch's); or one kernel each, which run beside each other on streams, so
-    that gaps between kernels come to the time of the waves; or one kernel after the other. `pads_rows`: whether rows of
-    experts in a narrow type are copied into blocks whose numbers of rows its products take, and out of them, where the
-    dispatcher does not pad them. `persistent`: whether matrix products are launched with a thread block for every unit,
-    so that beside a collective they take two rounds. `measured`: kernels measured in the traces of a job, by op name.
+    model's (the output head multiplies in the model's type); `narrow`: of which of these. `cast_bytes`: bytes that
+    casting to such a type moves through memory, per number of a linear module's input in the forward and of its
+    output's gradient in the backward. `sum_bytes`: bytes that kernels of their own move to add an element of a gradient
+    to its sum, by the model's number type (none: the matrix product adds to the sum). `experts`: the products of a
+    rank's experts are one kernel, whose waves have tiles of all of them (`torch`: PyTorch's); or one kernel each, which
+    run beside each other on streams, so that gaps between kernels come to the time of the waves; or one kernel after
+    the other. `pads_rows`: whether rows of experts in a narrow type are copied into blocks whose numbers of rows its
+    products take, and out of them, where the dispatcher does not pad them. `persistent`: whether matrix products are
+    launched with a thread block for every unit, so that beside a collective they take two rounds. `measured`: kernels
+    measured in the traces of a job, by op name.
     """
 
     attention: float | None = None
@@ -68,6 +70,7 @@ class Kernels:
     traffic_of: Mapping[str, float] = field(default_factory=dict, hash=False)
     products: Mapping[str, float] = field(default_factory=dict, hash=False)
     linear: NarrowType | None = None
+    narrow: NarrowProducts = "all"
     cast_bytes: Mapping[NarrowType, float] = field(default_factory=dict, hash=False)
     sum_bytes: Mapping[str, float] = field(default_factory=dict, hash=False)
     experts: ExpertProducts = "one"

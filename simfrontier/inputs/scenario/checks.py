@@ -40,6 +40,9 @@ def refuse_file(file: ScenarioFile, named: Collection[str]) -> None:
             f"model.checkpoint_every = {model.checkpoint_every}: of layers that are checkpointed as a whole, and "
             f'model.checkpointing = "{model.checkpointing}"; allowed: 1, or model.checkpointing = "full"'
         )
+    if model.narrow_products != "all" and model.linear_precision is None:
+        text = f"got {shown(model.narrow_products)} without model.linear_precision, allowed: all"
+        raise InputError(text, key=("model", "narrow_products"))
     if file.perturbation.calls_differ and (fault := STEPS_APART.fault(file.run.steps)):
         raise InputError(f"{fault}, as calls differ in each", key=("run", "steps"))
     if fault := CASES.fault(len(file.plans) * len(file.run.devices)):

@@ -13,7 +13,7 @@ from simfrontier.base.extras import added
 from simfrontier.base.io import Names, Strict, Text, extended
 from simfrontier.base.limits import COUNT, RANKS
 from simfrontier.core.collectives import carriers
-from simfrontier.core.machine import HEALTHY, NarrowType, NodePlacement, Perturbation
+from simfrontier.core.machine import HEALTHY, NarrowProducts, NarrowType, NodePlacement, Perturbation
 from simfrontier.core.plan import Engine
 from simfrontier.core.program import LIBRARY, CollectiveKind
 from simfrontier.core.workload import Attention, Checkpointing, LoraPart, Norm, Optimizer, Positions, Router, Softmax
@@ -169,6 +169,7 @@ class ModelTable(Strict):
     moments: Literal["bf16", "fp32", "fp64"] | None = None  # each of the optimizer's two; the wide type
     optimizer: Optimizer = "adam"
     linear_precision: NarrowType | None = None  # of the products of the layers' linear modules, where it is another one
+    narrow_products: NarrowProducts = "all"  # those that have it
 
 
 class TrainingTable(Strict):

@@ -111,7 +111,8 @@ def _resolve(
     machine, library = _without_known_spread(file, *machine_and_library(folder, file))
     if file.model.linear_precision is not None:
         machine.matmul(file.model.linear_precision)
-        machine = replace(machine, kernels=replace(machine.kernels, linear=file.model.linear_precision))
+        narrow, which = file.model.linear_precision, file.model.narrow_products
+        machine = replace(machine, kernels=replace(machine.kernels, linear=narrow, narrow=which))
     machine = replace(machine, job_nodes=on_nodes(file.nodes, machine, folder))
     for keys in SCENARIO_KEYS:
         machine = machine if keys.machine is None else keys.machine(file, machine)

@@ -124,6 +124,21 @@ def test_rows_in_a_narrow_type_are_copied_into_padded_blocks(dispatch: str, copi
         assert padded - plain == copies * 2 * BATCH // 2 * S * K * H * 2
 
 
+@pytest.mark.parametrize(("narrow", "op", "is_narrow"), [
+    ("all", "experts.up", True),
+    ("experts", "experts.up", True),
+    ("modules", "experts.up", False),
+    ("all", "qkv", True),
+    ("experts", "qkv", False),
+    ("modules", "qkv", True),
+])  # fmt: skip
+def test_narrow_products_are_of_experts_or_of_the_other_modules(narrow: str, op: str, is_narrow: bool) -> None:
+    held = schedule(1)
+    wide, all_narrow = (kernel(held, op, linear=linear) for linear in (None, "fp8"))
+    assert kernel(held, op, linear="fp8", narrow=narrow) == (all_narrow if is_narrow else wide)
+    assert all_narrow != wide
+
+
 def units(overlap: bool) -> float:
     """Time until the last backward of three micro-batches is done, if every op takes one unit and nothing else any."""
     plan = options(expert=2, overlap_experts=overlap)

@@ -290,6 +290,8 @@ class _Making:
         self._find_layers()
         if model.get("checkpointing") != "full":  # rules give keys one by one
             model.pop("checkpoint_every", None)
+        if "linear_precision" not in model:
+            model.pop("narrow_products", None)
         if self.pipeline > 1 < (every := model.get("checkpoint_every", 1)):  # which divides the layers of every stage
             model["num_layers"] = _up(model["num_layers"], self.pipeline * every)
         if model["num_layers"] % self.pipeline:
