@@ -20,7 +20,7 @@ from tests.some import some
 COLUMNS = [
     *("scenario", "plan", "devices", "nodes", "micro_batch", "grad_accum", "step_time_s", "compute_time_s"),
     *("exposed_comm_s", "tflops_per_device", "mfu", "tokens_per_s", "bytes_package", "bytes_intra_node"),
-    *("bytes_inter_node", "peak_memory_bytes", "fits", "scaling_efficiency", "speedup"),
+    *("bytes_inter_node", "peak_memory_bytes", "host_memory_bytes", "fits", "scaling_efficiency", "speedup"),
 ]
 TIMES = ("step_time_s", "compute_time_s", "exposed_comm_s", "tflops_per_device", "mfu", "tokens_per_s")
 RATIOS = ("scaling_efficiency", "speedup")

@@ -90,6 +90,7 @@ def grids() -> list[Schedule]:
         megatron(1, 2, 2, layers=(3, 1), expert=2, shape="deepseek", data="zero1"),
         megatron(2, 1, 2, shape="llama"),
         megatron(2, 2, shape="further", sequence_parallel=True, layers="even"),
+        megatron(2, 2, shape="llama", checkpointing="none", offload_activations=1),
         megatron(2, 2, shape="bloom"),
         megatron(1, 1, 4, expert=4, shape="experts"),
         megatron(1, 1, 4, expert=2, dispatch="all_gather", shape="drops", data="zero1"),

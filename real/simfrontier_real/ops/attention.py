@@ -268,8 +268,9 @@ def _attention_piece_backward(operands: Operands) -> None:
         operands.context.program.writes[operands.index],
     )
     query, key, value = (wide(_part(operands, name)) for name in _NAMES)
-    result = next(ref for ref in reads if operands.context.schedule.tensors[ref.name].quantity == "context")
-    logs, made = running[result]
+    tensors = operands.context.schedule.tensors
+    result = next(ref for ref in reads if tensors[ref.name].quantity == "context")  # perhaps back from the host
+    logs, made = running[result if result in running else result._replace(name=tensors[result.name].value)]
     probabilities = xp.exp(masked(operands, _scores_of(xp, query, key)) - logs)
     above = wide(_rows_of_heads(operands, "d.context"))
     along = xp.sum(above * made, axis=-1, keepdims=True)

@@ -153,8 +153,16 @@ def _put(context: RankContext, ref: Ref, value: Array, added: bool) -> None:
         context.put(ref, value)
 
 
+def _copied(operands: Operands) -> None:
+    """Kernel of offload and reload: copies of buffers. The host's memory and the device's are the same here."""
+    for src, dst, _ in _pairs(operands):
+        operands.context.buffers[dst] = operands.xp.asarray(operands.context.buffers[src], copy=True)
+
+
 LOCAL_KERNELS: dict[str, Kernel] = {
     "slice": move,
+    "offload": _copied,
+    "reload": _copied,
     "permute": move,
     "accumulate": move,
     "encode": encoded,

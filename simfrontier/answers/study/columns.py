@@ -134,6 +134,12 @@ RESULTS: Final[tuple[Column, ...]] = (
         "largest sum of live buffers on a rank of the fullest stage",
         lambda case: case.memory.peak_bytes,
     ),
+    _bytes(
+        "host_memory_bytes",
+        "memory on the host for a device",
+        "largest sum of a device's activations that wait in the host's memory (offload_activations)",
+        lambda case: case.host_bytes,
+    ),
     Column(
         "fits",
         "fits in memory",

@@ -41,7 +41,7 @@ from simfrontier.core.engine import (
 from simfrontier.core.machine import JobNodes, Machine, Perturbation
 from simfrontier.core.network import nodes_of_job
 from simfrontier.core.plan import Options
-from simfrontier.core.program import digest, save, segmented_roles
+from simfrontier.core.program import digest, peak_bytes, save, segmented_roles
 from simfrontier.core.trace import CALIBRATION, CALIBRATION_RESIDUAL, save_links, write_perfetto
 from simfrontier.inputs.scenario import Case, Scenario
 
@@ -183,6 +183,12 @@ class SimulatedCase:
     def memory(self) -> MemoryTimeline:
         """The memory of the fullest device."""
         return fullest(self.step, self.built.peaks)
+
+    @property
+    def host_bytes(self) -> int:
+        """Bytes of a device's activations in the host's memory."""
+        is_used = self.case.plan.offloaded_layers
+        return peak_bytes(self.built.schedule, on_host=True).num_bytes if is_used else 0
 
     @property
     def capacity_bytes(self) -> float:

@@ -126,6 +126,8 @@ class Kernel(NamedTuple):
         num_bytes = _moved_bytes(op, schedule, machine)
         if not num_bytes:
             return cls(0.0, 0.0, machine.device.kernel_gap_s, 0.0)
+        if isinstance(kind, CopyKind) and kind.over_host:
+            return cls(num_bytes, 0.0, machine.device.kernel_gap_s + num_bytes / _host_rate(machine), 0.0)
         math_s = _arithmetic_s(op, schedule, machine)
         paced_s = machine.device.roofline_s(math_s, num_bytes) + _beside_s(op, schedule, machine)
         return cls(num_bytes, math_s, _num_kernels(op, schedule, machine) * machine.device.kernel_gap_s, paced_s)
@@ -133,6 +135,14 @@ class Kernel(NamedTuple):
     def seconds(self, speed: float) -> float:
         """Return the kernel's time on a device whose speed relative to a nominal device is `speed`."""
         return self.fixed_s + self.paced_s / speed
+
+
+def _host_rate(machine: Machine) -> float:
+    """Return the bytes per second of a copy to or from the host's memory. Raises InputError if the machine file gives
+    none."""
+    if not machine.host.copy_bytes_per_s:
+        raise InputError(f"machine {machine.name} has no rate of copies to the host's memory: host.copy_bytes_per_s")
+    return machine.host.copy_bytes_per_s
 
 
 def _num_kernels(op: Compute, schedule: Schedule, machine: Machine) -> int:

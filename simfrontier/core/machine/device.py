@@ -281,8 +281,11 @@ class Device:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
     """Model of the host process of one rank: seconds for each module's hook, and for the forward and the backward of a
-    layer of experts, whose numbers of rows it waits for (`experts_s`, `experts_backward_s`; of a stack)."""
+    layer of experts, whose numbers of rows it waits for (`experts_s`, `experts_backward_s`; of a stack).
+    `copy_bytes_per_s`: rate of a device's copies to the host's memory, and at the same time back from it, while all
+    devices of the node copy (0: unknown)."""
 
     hook_s: Annotated[NotNegative, SOURCED]
+    copy_bytes_per_s: Annotated[NotNegative, SOURCED] = 0.0
     experts_s: Annotated[NotNegative, SOURCED] = 0.0
     experts_backward_s: Annotated[NotNegative, SOURCED] = 0.0

@@ -25,8 +25,9 @@ FAMILIES: dict[str, tuple[type[Options], Callable[..., Plan]]] = {**ZERO, **TENS
 
 def make_plan(name: str, options: Options, mesh: Mesh) -> Plan:
     """Return the plan that a family makes from these options on a mesh. Raises InputError."""
-    maker = FAMILIES[options.family][1]
-    return maker(name, options, mesh) if isinstance(options, TensorOptions) else maker(name, options, mesh, mesh.names)
+    maker, axes = FAMILIES[options.family][1], () if isinstance(options, TensorOptions) else (mesh.names,)
+    plan: Plan = maker(name, options, mesh, *axes)
+    return replace(plan, offloaded_layers=options.offload_activations) if options.offload_activations else plan
 
 
 Maker = Callable[..., Plan | Mapping[str, Any]]

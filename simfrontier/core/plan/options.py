@@ -34,7 +34,8 @@ Reduction = Literal["all_reduce", "reduce_scatter"]
 class Options(BaseModel):
     """Keys that every plan takes: its family, the codec of gradients that are not quantised, and (default: as
     `training` and `model` say) sequences of one rank of the batch in a micro-batch, micro-batches of a step,
-    checkpointing, whether attention is fused, and the kernel of softmaxes.
+    checkpointing, whether attention is fused, and the kernel of softmaxes; and of how many layers, the first ones of
+    each stage, activations wait for the backward in the host's memory.
 
     A codec that is not given (or `plain`) is the model's own type.
     """
@@ -48,6 +49,7 @@ class Options(BaseModel):
     checkpointing: Checkpointing | None = None
     attention: Attention | None = None
     softmax: Softmax | None = None
+    offload_activations: Annotated[int, Field(ge=0, le=2**20)] = 0
 
     @property
     def on_data(self) -> Options:

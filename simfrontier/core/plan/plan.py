@@ -138,6 +138,7 @@ class Plan:
     keep their element order. With `gathers_inputs_again`, a backward gathers the inputs of matrix products again;
     otherwise it keeps the inputs that the forward or its recomputation gathered. Keys and values that attention needs
     from all ranks of the axis `ring` go around a ring instead, overlapping with attention to those that have arrived.
+    Activations of the first `offloaded_layers` layers of each group wait for the backward in the host's memory.
 
     `weight`, `copy`, `accumulator` and `optimizer` name the axes over which the respective state is Flat; a gradient
     accumulator is Partial over the data axes over which it is not Flat. `hops` gives the route for each purpose of
@@ -186,6 +187,7 @@ class Plan:
     ring: str | None = None
     batch_first: bool = False
     gathers_inputs_again: bool = True
+    offloaded_layers: int = 0
 
     @property
     def quantises_gradients(self) -> bool:

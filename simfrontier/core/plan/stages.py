@@ -10,6 +10,7 @@ from simfrontier.base.errors import InputError
 from simfrontier.core.codecs import Codec, Plain
 from simfrontier.core.plan.alternate import Alternation
 from simfrontier.core.plan.builder import ModelPart, ProgramBuilder
+from simfrontier.core.plan.offload import Kept, kept_for_backward
 from simfrontier.core.plan.optimizer import end_of_step
 from simfrontier.core.plan.orders import Boundary, PassKind, StagePass, events_of
 from simfrontier.core.plan.plan import Pipeline
@@ -69,6 +70,19 @@ class _Stages:
         ]
         self.alternation = Alternation(self.compressor, self.tensors.plan.groups, self.pipeline.alternates)
         self.tied = [w.name for w in work.weights.values() if self._is_in(w.name, True) and self._is_in(w.name, False)]
+        self.tensors.kept = self._kept() if self.tensors.plan.offloaded_layers else {}
+
+    def _kept(self) -> Kept:
+        """Return what backwards read from the host's memory, by forwards and backwards that are built for this alone: a
+        pass is lowered before the next one is built."""
+        out: dict[int, tuple[str, ...]] = {}
+        for part in dict.fromkeys(self.likes):
+            builder = ProgramBuilder(self.tensors, part, self.num_micro - 1, used_apart=self.used_apart)
+            builder.forward(0)
+            builder.backward(0)
+            kept = kept_for_backward(builder.program, self.tensors)
+            out |= {layer: kept[layer] for layer in part.layers if layer in kept}
+        return out
 
     @property
     def used_apart(self) -> frozenset[str]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from simfrontier.core.codecs import Codec
@@ -17,7 +19,7 @@ from simfrontier.core.workload import EXPERTS, State, Value, Weight, Workload
 @dataclass
 class Tensors:
     """Collection of tensors by name. `sharded` are the names of the weights that must be gathered before an op can use
-    them."""
+    them; `kept` names what backwards read from the host's memory, by layer, if stages have programs of their own."""
 
     workload: Workload
     plan: Plan
@@ -27,6 +29,7 @@ class Tensors:
     by_name: dict[str, Tensor] = field(default_factory=dict)
     states: dict[str, WeightStates] = field(default_factory=dict)
     sharded: set[str] = field(default_factory=set)
+    kept: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name in self.layout.kept:
@@ -35,6 +38,13 @@ class Tensors:
             self._states_of(weight)
         for state in self.workload.states.values():
             self._kept_state(state)
+
+    @cached_property
+    def offloaded(self) -> frozenset[int]:
+        """Numbers of the layers whose activations wait in the host's memory: the first ones of each group."""
+        pipeline, layers = self.plan.pipeline, range(self.workload.num_layers)
+        groups = (layers,) if pipeline is None else pipeline.groups(len(layers), self.mesh[pipeline.axis])
+        return frozenset(layer for group in groups for layer in group[: self.plan.offloaded_layers])
 
     def __contains__(self, name: str) -> bool:
         return name in self.by_name

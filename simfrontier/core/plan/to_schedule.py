@@ -9,6 +9,7 @@ from dataclasses import fields, replace
 from simfrontier.core.plan.builder import ModelPart, ProgramBuilder
 from simfrontier.core.plan.hops import with_collectives
 from simfrontier.core.plan.layout import BATCH, CutLayout
+from simfrontier.core.plan.offload import with_offload
 from simfrontier.core.plan.optimizer import declare_scalars, end_of_step
 from simfrontier.core.plan.overlap import (
     copied_in_order,
@@ -37,7 +38,7 @@ def build(workload: Workload, plan: Plan, mesh: Mesh, engine: Engine, grad_accum
         return compressor.calls_of(lowered(naive_program(tensors, num_micro), tensors)), tensors.by_name
 
     def calls_of_few(num_micro: int) -> Built:
-        if not _is_apart(workload, plan, engine):
+        if plan.offloaded_layers or not _is_apart(workload, plan, engine):
             return calls_of(workload.layers, num_micro, Compressor())
         return repeated_layers(
             lambda layers, compressor: calls_of(layers, num_micro, compressor),
@@ -123,7 +124,11 @@ def lowered(program: Program, tensors: Tensors) -> Program:
         program = attention_by_ring(program, plan, tensors.mesh, engine.overlap)
         tensors.by_name.update(program.tensors)
     purposes = in_pieces_with_products(plan, engine)
-    return products_in_pieces(program, plan, purposes) if purposes else program
+    program = products_in_pieces(program, plan, purposes) if purposes else program
+    if plan.offloaded_layers:
+        program = with_offload(program, tensors)
+        tensors.by_name.update(program.tensors)
+    return program
 
 
 def structure_of(workload: Workload, plan: Plan, mesh: Mesh, engine: Engine, grad_accum: int) -> Hashable:

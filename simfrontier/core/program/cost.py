@@ -66,6 +66,16 @@ def as_written(of: Operands) -> int:
     return 2 * of.bytes(of.op.writes)
 
 
+def as_read(of: Operands) -> int:
+    """Return the bytes read, for an op that writes to the host's memory."""
+    return of.bytes(of.op.reads)
+
+
+def written(of: Operands) -> int:
+    """Return the bytes written, for an op that reads from the host's memory."""
+    return of.bytes(of.op.writes)
+
+
 def added_rows(of: Operands) -> int:
     """Return the memory traffic of adding rows into the gradient of a table. The gathered table, which the module's
     hook gathers, is not read and not counted."""

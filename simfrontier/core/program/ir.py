@@ -62,6 +62,7 @@ class Tensor:
     `stacked`: axes along which the contributions of ranks lie side by side, not yet summed.
     `shares`: the tensor whose memory this tensor uses (the result of an in-place all-reduce).
     `window`: how many of how many equal blocks of a tensor are in memory at a time, if not all.
+    `on_host`: it is in the memory of the rank's host, not of its device.
     `persistent`: the tensor exists before and after the step.
     `pool`: the memory budget from which instances of the tensor are allocated (`Schedule.pools`, in elements).
     `follows`: the weight of which this state becomes a moving average.
@@ -87,6 +88,7 @@ class Tensor:
     codec: Codec | None = None
     per_layer: bool = False
     per_micro: bool = False
+    on_host: bool = False
     persistent: bool = False
     pool: str | None = None
     shares: str | None = None
@@ -126,11 +128,11 @@ class Tensor:
         parts of it."""
         return local_elements(self.shape, self.nesting, self.placement, mesh, self.name)[1]
 
-    def held_bytes(self, mesh: Mesh) -> int:
-        """Return the memory in bytes that one instance of the tensor occupies on one rank; 0 if it shares the memory of
-        another tensor."""
+    def held_bytes(self, mesh: Mesh, on_host: bool = False) -> int:
+        """Return the memory in bytes that one instance of the tensor occupies on one rank's device, or its host
+        (`on_host`); 0 if it shares the memory of another tensor."""
         held, blocks = self.window or (1, 1)
-        return 0 if self.shares else self.local_bytes(mesh) * held // blocks
+        return 0 if self.shares or self.on_host != on_host else self.local_bytes(mesh) * held // blocks
 
     def local_bytes(self, mesh: Mesh) -> int:
         """Return the size of one instance of the tensor on one rank in bytes, encoded if it has a codec."""

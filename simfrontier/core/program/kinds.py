@@ -158,6 +158,8 @@ LOSS_PARTS: Final = (
 
 COPIES: Final = (
     CopyKind(name="slice", words="slicing", traffic=cost.as_written, coding="keeps", narrows=True),
+    CopyKind(name="offload", words="copies to the host", traffic=cost.as_read, coding="keeps", over_host=True),
+    CopyKind(name="reload", words="copies from the host", traffic=cost.written, coding="keeps", over_host=True),
     CopyKind(name="permute", words="reordering", coding="keeps"),
     CopyKind(name="merge", words="merging of the loss", coding="keeps", combines=True),
     CopyKind(name="encode", words="encoding", traffic=cost.encoded, coding="encodes", narrows=True),

@@ -40,17 +40,18 @@ class Peak:
     holders: tuple[Holder, ...]
 
 
-def peak_bytes(schedule: Schedule, role: Role | None = None) -> Peak:
-    """Return the peak memory per rank of one role (default: of the role that needs most memory).
+def peak_bytes(schedule: Schedule, role: Role | None = None, on_host: bool = False) -> Peak:
+    """Return the peak memory per rank of one role (default: of the role that needs most memory), of the device or of
+    the host.
 
     Persistent tensors are in memory throughout the step, all other tensors from their first write to their last access
     (both ops inclusive).
     """
     if role is None:
-        return max((peak_bytes(schedule, each) for each in schedule.roles), key=lambda peak: peak.num_bytes)
+        return max((peak_bytes(schedule, each, on_host) for each in schedule.roles), key=lambda peak: peak.num_bytes)
     spans = lifetimes(schedule, role)
     tensors = [schedule.tensors[name] for name in spans.names]
-    size = [tensor.held_bytes(schedule.mesh) for tensor in tensors]
+    size = [tensor.held_bytes(schedule.mesh, on_host) for tensor in tensors]
     is_small = max(size, default=0) * len(spans.tensor) < 2**62
     bytes_of = np.array(size, dtype=np.int64 if is_small else object)[spans.tensor]
     is_fixed = np.array([tensor.persistent for tensor in tensors], bool)[spans.tensor]

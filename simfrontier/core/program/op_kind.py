@@ -125,9 +125,10 @@ class CopyKind(OpKind):
     """A local op that copies or converts tensors pair by pair: `reads[i]` is written to `writes[i]`, which represents
     the same logical tensor, or, if the kind `adds`, it is added to `accumulates[i]`. `narrows`: a rank may keep only a
     part of the source. `combines`: the source holds the contributions of several ranks side by side
-    (`Tensor.stacked`)."""
+    (`Tensor.stacked`). `over_host`: the host's memory is at one end."""
 
     coding: Coding
+    over_host: bool = False
     adds: bool = False
     narrows: bool = False
     combines: bool = False

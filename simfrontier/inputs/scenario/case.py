@@ -166,7 +166,7 @@ def case_of(
         engine = engine_of(options, engine, ranks)
     else:
         engine = engine.on_ranks(ranks, 1)
-    return Case(
+    case = Case(
         name=name,
         devices=devices,
         options=options,
@@ -184,6 +184,10 @@ def case_of(
         softmax=options.softmax or file.model.softmax,
         engine=engine,
     )
+    most = max(len(layers) for chunks in case.groups for layers in chunks)
+    if options.offload_activations > most:
+        raise InputError(f"offload_activations = {options.offload_activations}: a stage has {most} layers in a row")
+    return case
 
 
 def precision_of(file: ScenarioFile) -> Precision:
