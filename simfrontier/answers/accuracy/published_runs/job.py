@@ -294,8 +294,8 @@ class _Making:
             model.pop("narrow_products", None)
         if self.pipeline > 1 < (every := model.get("checkpoint_every", 1)):  # which divides the layers of every stage
             model["num_layers"] = _up(model["num_layers"], self.pipeline * every)
-        if model["num_layers"] % self.pipeline:
-            self.assume(f"stages of {-(-model['num_layers'] // self.pipeline)} layers, some of one less")
+        if self._blocks % self.pipeline:
+            self.assume(f"stages of {-(-self._blocks // self.pipeline)} layers, some of one less")
 
     def _load_experts(self) -> None:
         """Set the rows of the most loaded rank of experts, relative to the mean, where nothing forces a balance: with
@@ -448,12 +448,17 @@ class _Making:
             return data | rest
         inside = {"context": self.context} if self.context > 1 else {}
         grown = {"tensor": self.tensor, **inside, "pipeline": self.pipeline, **experts, "data": data}
-        if self.model["num_layers"] % self.pipeline:  # the ends have less, as in Llama 3.1 (arXiv 2407.21783, 3.3.2)
-            grown["layers"] = "even"
         order = self._order()
+        if self._blocks % (self.pipeline * order.get("chunks", 1)):  # the ends have less (arXiv 2407.21783, 3.3.2)
+            grown["layers"] = "even"
         if self.pipeline > 1 and order.get("order") != "interleaved":
             rest.pop("overlap_experts", None)  # which needs it
         return {"family": "megatron", **grown, **rest, **order}
+
+    @property
+    def _blocks(self) -> int:
+        """Number of layers, with those of multi-token prediction."""
+        return int(self.model["num_layers"]) + (self.model.get("mtp_layers") or 0)
 
     def _experts(self) -> dict[str, int | bool]:
         """Return the keys of a plan that divides the experts of a layer; empty for others. Unless the source tells it,
@@ -493,9 +498,9 @@ class _Making:
             order = "zb-v"
         if order != "interleaved":
             return {"order": order, "chunks": 2}
-        layers, told = self.model["num_layers"], self.grid.get("chunks")
-        chunks = _chunks(told, -(-layers // self.pipeline) // self.model.get("checkpoint_every", 1))
-        if told is not None and layers % self.pipeline and told * self.pipeline <= layers:
+        told = self.grid.get("chunks")
+        chunks = _chunks(told, -(-self._blocks // self.pipeline) // self.model.get("checkpoint_every", 1))
+        if told is not None and self.model["num_layers"] % self.pipeline and told * self.pipeline <= self._blocks:
             chunks = told  # some have one layer less
         if micros % self.pipeline:
             self.assume("1F1B: the micro-batches do not divide by the stages, as interleaving asks")
