@@ -81,6 +81,7 @@ def test_a_restart_of_a_grid_or_pipeline_continues_bit_for_bit(name: str, tmp_pa
         ("zero3", {"precision": "fp16"}),
         ("zero-topo", {"precision": "fp32"}),
         ("hsdp", {"optimizer": "lamb"}),
+        ("zero3", {"model": "adapters"}),
     ],
 )
 def test_a_restart_in_other_types_and_of_lamb_continues_bit_for_bit(

@@ -64,6 +64,7 @@ def four() -> list[Schedule]:
         plan("hsdp", (2, 1, 2), grad_accum=2),
         plan("zeropp", (2, 1, 2), checkpointing="none", engine=TIGHT),
         plan("zero3", (2, 1, 2), model="tied", grad_accum=2, checkpointing="none"),
+        plan("zero3", (2, 1, 2), model="adapters", grad_accum=2),
         plan("copy", (2, 2, 1), grad_accum=2, checkpointing="none"),
         plan("hierarchical", (2, 1, 2), engine=BY_LAYER),
         plan("zero-topo", (4, 1, 1), "bf16", model="mlp", grad_accum=2),

@@ -297,6 +297,12 @@ class MegatronOptions(TensorOptions):
             raise InputError(
                 "expert_tensor = 1: ranks of tensor have rows of their own; allowed: sequence_parallel = true"
             )
+        if min(self.expert, self.context, self.tensor) > 1 and self.sequence_parallel and self.expert_tensor != 1:
+            raise InputError(
+                f"expert_tensor = {self.tensor} with context = {self.context}: rows of experts would be cut by context "
+                "inside and tensor outside, positions the other way round; allowed: expert_tensor = 1, or "
+                "sequence_parallel = false"
+            )
         if self.expert > 1 or self.expert_tensor == 1:
             refuse_remainder("expert", self.expert, " × ".join(self.experts_inside), self.expert_inside)
         if self.expert > 1 and self.data.family not in ("ddp", "zero1", "zero2", "zero3"):

@@ -215,6 +215,11 @@ def test_parameters_are_those_of_the_graph() -> None:
             'overlap_experts = true with order = "1f1b"; allowed',
         ),
         ({"expert": 2, "tensor": 2, "expert_tensor": 1}, 4, "allowed: sequence_parallel = true"),
+        (
+            {"expert": 2, "tensor": 2, "context": 2, "context_by": "gather", "sequence_parallel": True},
+            4,
+            "expert_tensor = 2 with context = 2: .* allowed: expert_tensor = 1, or sequence_parallel = false",
+        ),
         ({"expert": 2, "data": FAMILIES["hsdp"][0](family="hsdp")}, 4, 'data.family = "hsdp" with expert = 2'),
     ],
 )

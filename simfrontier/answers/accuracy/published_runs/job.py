@@ -475,6 +475,11 @@ class _Making:
         if self.tensor == 1:
             return {"expert": expert}
         cut = {"sequence_parallel": True} if inside == 1 else {}  # without it Megatron-LM refuses such a grid
+        if inside > 1 and self.context > 1:
+            cut = {"sequence_parallel": False}
+            self.assume(
+                "experts that tensor parallelism divides, beside context parallelism: positions are whole on its ranks"
+            )
         return {"expert": expert, "expert_tensor": inside, **cut}
 
     def _outgrows_node(self) -> bool:
