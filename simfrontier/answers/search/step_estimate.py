@@ -11,10 +11,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from itertools import chain
 
 import numpy as np
 
+from simfrontier.answers.search.equal_ops import EqualOps, of_equals
 from simfrontier.core.collectives import algorithm
 from simfrontier.core.cost import Prices
 from simfrontier.core.dtypes import DTYPE_BYTES
@@ -26,9 +28,12 @@ from simfrontier.core.program import (
     LIBRARY,
     Collective,
     Compute,
+    Exchange,
     ExpandedProgram,
+    Mesh,
     Op,
     Schedule,
+    Tensor,
     expand,
     is_product,
     is_work,
@@ -134,12 +139,24 @@ class SmallForm:
     ends: tuple[list[str], list[str]]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PricedSchedule:
+    """A small schedule at the sizes of a case. By number of the op, its seconds (`took`) and, for those inside layers,
+    their lower bounds (`floor`); `size`: bytes of each tensor on a rank, 0 for those that share the memory of others.
+    """
+
+    schedule: Schedule
+    took: list[float]
+    floor: list[float]
+    size: Mapping[str, int]
+
+
 @dataclass
 class SmallSchedules:
     """Builds small schedules, once for each structure of plans, and times them for cases."""
 
     prices: Prices
-    forms: dict[Hashable, tuple[SmallForm, ...]] = field(default_factory=dict)
+    forms: dict[Hashable, tuple[tuple[SmallForm, ...], EqualOps]] = field(default_factory=dict)
 
     def reprice(self, prices: Prices, machine: Machine) -> None:
         """Use other prices from now on, for a variant of the machine with the same links."""
@@ -154,12 +171,11 @@ class SmallSchedules:
         mesh, batch = case.mesh, case.micro_batch * case.batch_ranks
         layers = case.workload_of(case.shape, 1).layers[: case.shape.num_layers]
         kinds = [kind for kind, _ in Counter(layers).most_common()]
-        forms = self._forms(case, num_micro, [layers.index(kind) for kind in kinds])
+        forms, equals = self._forms(case, num_micro, [layers.index(kind) for kind in kinds])
         schedules = [rebound(form.schedule, mesh, batch) for form in forms]
-        few, *more = (
-            _small(form, schedule, self.prices, case) for form, schedule in zip(forms, schedules, strict=True)
-        )
-        size = _sizes(schedules[1])
+        priced = self._priced(forms, schedules, equals)
+        few, *more = (_small(form, each, self.prices, case) for form, each in zip(forms, priced, strict=True))
+        size = priced[1].size
         embedding, head = (sum([size[name] for name in names]) for names in forms[1].ends)
         return SmallSteps(
             few=few,
@@ -169,9 +185,33 @@ class SmallSchedules:
             stream_bytes=size.get(STREAM, 0),
         )
 
-    def _forms(self, case: Case, num_micro: int, kinds: list[int]) -> tuple[SmallForm, ...]:
-        """Return the form with few layers, and those with one more layer of each kind; `kinds` has the number of a
-        layer of each kind, the most frequent first."""
+    def _priced(
+        self, forms: Sequence[SmallForm], schedules: Sequence[Schedule], equals: EqualOps
+    ) -> list[PricedSchedule]:
+        """Return the schedules of the forms, rebound to the sizes of a case, with the times of their ops."""
+        prices, took, floors, sizes = self.prices, dict[int, float](), dict[int, float](), dict[int, int]()
+        out = []
+        for form, schedule, ops, tensors in zip(forms, schedules, equals.ops, equals.tensors, strict=True):
+
+            def floor_s(op: Op, form: SmallForm = form, schedule: Schedule = schedule) -> float:
+                if isinstance(op, Exchange) or not form.is_inside[op.number]:
+                    return 0.0
+                return prices.floor_s(op, schedule)
+
+            own = of_equals(tensors, schedule.tensors.values(), partial(_size, mesh=schedule.mesh), sizes)
+            out.append(
+                PricedSchedule(
+                    schedule=schedule,
+                    took=of_equals(ops, schedule.ops, partial(prices.seconds, schedule=schedule), took),
+                    floor=of_equals(ops, schedule.ops, floor_s, floors),
+                    size=dict(zip(schedule.tensors, own, strict=True)),
+                )
+            )
+        return out
+
+    def _forms(self, case: Case, num_micro: int, kinds: list[int]) -> tuple[tuple[SmallForm, ...], EqualOps]:
+        """Return the form with few layers, and those with one more layer of each kind, and which of their ops are
+        equal; `kinds` has the number of a layer of each kind, the most frequent first."""
         plan, usual = replace(case.plan, pipeline=None), kinds[:1] * FEW_LAYERS
         key = _hidden_kind(case), structure_of(_work(case, kinds, 1), plan, case.mesh, case.engine, num_micro)
         if key not in self.forms:
@@ -179,17 +219,14 @@ class SmallSchedules:
                 _work(case, layers, case.micro_batch * case.batch_ranks)
                 for layers in (usual, *(sorted((*usual, kind)) for kind in kinds))
             ]
-            self.forms[key] = tuple(
-                _form(build(work, plan, case.mesh, case.engine, num_micro), work, case) for work in works
-            )
+            forms = [_form(build(work, plan, case.mesh, case.engine, num_micro), work, case) for work in works]
+            self.forms[key] = tuple(forms), EqualOps.of(form.schedule for form in forms)
         return self.forms[key]
 
 
-def _sizes(schedule: Schedule) -> dict[str, int]:
-    """Return the bytes of each tensor on a rank; 0 for tensors that share the memory of others."""
-    return {
-        name: 0 if tensor.shares else tensor.local_bytes(schedule.mesh) for name, tensor in schedule.tensors.items()
-    }
+def _size(tensor: Tensor, mesh: Mesh) -> int:
+    """Return the bytes of a tensor on a rank; 0 if it shares the memory of another one."""
+    return 0 if tensor.shares else tensor.local_bytes(mesh)
 
 
 def _read_by_products(form: SmallForm, size: Mapping[str, int]) -> float:
@@ -282,14 +319,10 @@ def _chained(program: ExpandedProgram, chain: list[int]) -> list[list[int]]:
     return out
 
 
-def _small(form: SmallForm, schedule: Schedule, prices: Prices, case: Case) -> SmallStep:
+def _small(form: SmallForm, priced: PricedSchedule, prices: Prices, case: Case) -> SmallStep:
     """Time a small schedule that was rebound to the sizes of a case."""
-    took = _without_hidden(schedule.ops, [prices.seconds(op, schedule) for op in schedule.ops], case, prices)
-    floor = [
-        prices.floor_s(op, schedule) if is_inside and isinstance(op, Compute | Collective) else 0.0
-        for op, is_inside in zip(schedule.ops, form.is_inside, strict=True)
-    ]
-    size, ops = _sizes(schedule), form.program.ops
+    schedule, floor, size, ops = priced.schedule, priced.floor, priced.size, form.program.ops
+    took = _without_hidden(schedule.ops, priced.took, case, prices)
     times = [took[op.number] for op in ops]
     start, end = passed(form.program.before, times)
     _, least = passed(form.chain_before, [floor[number] for number in form.chain])

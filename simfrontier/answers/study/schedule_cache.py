@@ -40,13 +40,14 @@ def schedule_of_case(scenario: Scenario, case: Case) -> Schedule:
 
 @dataclass(frozen=True, kw_only=True)
 class BuiltSchedule:
-    """A checked schedule, with its expanded program if it has one role, or the peak memory of each role if it has
-    several.
+    """A checked schedule, with its expanded program if it has one role, or the peak memory and the segments of each
+    role if it has several.
     """
 
     schedule: Schedule
     program: ExpandedProgram | None = None
     peaks: tuple[Peak, ...] = ()
+    segments: tuple[SegmentedProgram, ...] = ()
 
     @cached_property
     def digest(self) -> str:
@@ -60,7 +61,7 @@ class BuiltSchedule:
     @cached_property
     def parts(self) -> tuple[SegmentedProgram, ...]:
         """Programs of the roles as nodes to simulate; a call is kept as one node where that is possible."""
-        return segmented_roles(self.schedule, self.program)
+        return self.segments or segmented_roles(self.schedule, self.program)
 
 
 @dataclass
@@ -86,12 +87,13 @@ class ScheduleCache:
         like = self.known.get(structure)
         program: ExpandedProgram | None = None
         peaks: tuple[Peak, ...] = ()
+        segments: tuple[SegmentedProgram, ...] = ()
         if like is None:
             schedule = schedule_of_case(scenario, case)
             if len(schedule.roles) == 1:
                 program = expand(schedule, schedule.roles[0])
             report = check(schedule, programs=None if program is None else (program,))
-            peaks = report.peaks if program is None else ()
+            peaks, segments = report.peaks if program is None else (), report.parts
         elif (like.schedule.mesh, like.schedule.meta["batch"]) == (case.mesh, work.batch):
             return like
         else:
@@ -102,6 +104,6 @@ class ScheduleCache:
         if report.findings:
             where = f"{scenario.where}: plans.{case.name}: at {case.devices} devices"
             raise SimfrontierError(f"{where}: the schedule is not sound: {report.findings[0]}")
-        built = BuiltSchedule(schedule=schedule, program=program, peaks=peaks)
+        built = BuiltSchedule(schedule=schedule, program=program, peaks=peaks, segments=segments)
         self.known[structure] = built  # the size that is asked for next is most often the same
         return built

@@ -241,31 +241,30 @@ class Device:
     attention: Mapping[AttentionKernel, Annotated[Positive, SOURCED]] = field(default_factory=dict, hash=False)
     codecs: Mapping[Annotated[str, Names(timed_codecs)], CodecSpeeds] = field(default_factory=dict, hash=False)
 
-    def matmuls(self) -> dict[str, Matmul]:
-        """Return the rates of matrix products by number type; number types without rates in the machine's file are
-        absent."""
-        narrow = Matmul(
-            peak_flops_per_s=self.peak_flops_per_s,
-            matmul_flops_per_s=self.matmul_flops_per_s,
-            matmul_half_edge=self.matmul_half_edge,
-            tiles=self.tiles,
-            num_compute_units=self.num_compute_units,
-            misaligned=self.misaligned,
-        )
-        scaled: dict[str, Matmul | None] = {"nvfp4": self.nvfp4, "mxfp8": self.mxfp8, "fp8": self.fp8}
-        tiles = {name: None if self.tiles is None else self.tiles.of_narrower(n) for name, n in NARROWER.items()}
-        of_tiles = {
-            name: replace(one, tiles=tiles[name], num_compute_units=self.num_compute_units)
-            for name, one in scaled.items()
-            if one is not None
-        }
-        every = {"fp16": narrow, "bf16": narrow, "fp32": self.fp32, "fp64": self.fp64}
-        return of_tiles | {name: one for name, one in every.items() if one is not None}
+    def matmul(self, dtype: str) -> Matmul | None:
+        """Return the rates of matrix products of a number type; None if the machine's file has none."""
+        if dtype in ("fp16", "bf16"):
+            return Matmul(
+                peak_flops_per_s=self.peak_flops_per_s,
+                matmul_flops_per_s=self.matmul_flops_per_s,
+                matmul_half_edge=self.matmul_half_edge,
+                tiles=self.tiles,
+                num_compute_units=self.num_compute_units,
+                misaligned=self.misaligned,
+            )
+        given = {"nvfp4": self.nvfp4, "mxfp8": self.mxfp8, "fp8": self.fp8, "fp32": self.fp32, "fp64": self.fp64}
+        one, times = given.get(dtype), NARROWER.get(dtype)
+        if one is None or times is None:
+            return one
+        tiles = None if self.tiles is None else self.tiles.of_narrower(times)
+        return replace(one, tiles=tiles, num_compute_units=self.num_compute_units)
 
     def matmul_rate(self, m: int, n: int, k: int, batch: int = 1) -> float:
         """Return the achieved flop/s of `batch` matrix products (m x k)(k x n) of 16-bit numbers, of 2*m*n*k flops
         each."""
-        return self.matmuls()["fp16"].rate(m, n, k, batch)
+        narrow = self.matmul("fp16")
+        assert narrow is not None, "of 16-bit numbers every machine has rates"
+        return narrow.rate(m, n, k, batch)
 
     def roofline_s(self, math_s: float, num_bytes: float) -> float:
         """Return the roofline time in seconds: the longer of `math_s` seconds of arithmetic and the time to move

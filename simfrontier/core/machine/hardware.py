@@ -17,7 +17,7 @@ from simfrontier.base.errors import InputError
 from simfrontier.base.io import SOURCED, AtLeastOne, Derived, NotNegative, Part, Positive, Share
 from simfrontier.base.limits import NODES
 from simfrontier.core.machine.catalogs import Provenance
-from simfrontier.core.machine.device import PLAIN_KERNELS, Device, Host, Kernels, Matmul
+from simfrontier.core.machine.device import NARROWER, PLAIN_KERNELS, Device, Host, Kernels, Matmul
 from simfrontier.core.machine.job_nodes import FIRST_NODES, JobNodes
 
 GROUPS: Final = 2_048  # every pair of groups has a link: 4 million
@@ -273,13 +273,14 @@ class Machine:
     def matmul(self, dtype: str) -> Matmul:
         """Return the rates of matrix products of that number type. Raises InputError if the machine's file does not
         give them."""
-        known = self.device.matmuls()
-        if dtype not in known:
+        rates = self.device.matmul(dtype)
+        if rates is None:
+            known = [name for name in (*NARROWER, "fp16", "bf16", "fp32", "fp64") if self.device.matmul(name)]
             raise InputError(
                 f"machine {self.name} has no rate of matrix products of {dtype} numbers (device.{dtype}); "
                 f"allowed: {', '.join(known)}"
             )
-        return known[dtype]
+        return rates
 
     def provenance(self) -> tuple[Provenance, ...]:
         """Return the source of every number of the machine, in the order of the machine's file."""

@@ -6,6 +6,7 @@ passes then reorder and merge these moves; `hops` turns them into collectives.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field, replace
 
 from simfrontier.core.codecs import Codec, Plain
@@ -60,6 +61,9 @@ class ProgramBuilder:
         self.sending: dict[tuple[tuple[Hop, ...], Codec, str], tuple[Hop, ...]] = {}
         self.layers = tuple(self.part.layers)  # the layers that the end of the step treats
         self.use = ""  # where in the model the pass is: at the embedding, in a layer, or at the head
+        self.owned: defaultdict[str, list[Weight]] = defaultdict(list)  # by unit whose hooks fetch them
+        for weight in work.weights.values():
+            self.owned[weight.owner].append(weight)
         makers = self._makers()
         self.begins = {(weight, ops[0]) for (weight, _), ops in makers.items()}
         self.completes = {(weight, ops[-1]) for (weight, _), ops in makers.items()}
@@ -201,7 +205,7 @@ class ProgramBuilder:
     def _enter(self, module: str, layer: int, micro: int, stage: Stage) -> tuple[Ref, ...]:
         """Add the hook of a module and the gather of its sharded weights. All of them are gathered, even those that
         this stage does not need (the embedding's table in the backward), as in DeepSpeed 0.16.5."""
-        owned = [w for w in self.workload.weights.values() if w.owner == module]
+        owned = self.owned[module]
         sharded = [w for w in owned if w.name in self.tensors.sharded]
         refs = tuple(self._used(w, layer, micro, stage) for w in sharded)
         if not sharded:

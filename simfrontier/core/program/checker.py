@@ -8,7 +8,7 @@ and the expected and actual facts.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from simfrontier.core.program.alike import one_of_each_kind
@@ -27,6 +27,7 @@ from simfrontier.core.program.ir import Schedule
 from simfrontier.core.program.lifetime import Peak, peak_bytes
 from simfrontier.core.program.pieces import joined
 from simfrontier.core.program.roles import faults_of_roles
+from simfrontier.core.program.segments import SegmentedProgram
 
 NAMED_HOLDERS = 3
 
@@ -34,10 +35,11 @@ NAMED_HOLDERS = 3
 @dataclass(frozen=True, kw_only=True)
 class CheckReport:
     """All findings of a check. `walked` is the schedule, or None if faults prevented the interpretation of its
-    values."""
+    values; `parts` are the programs of its roles in segments, if there are several roles."""
 
     findings: tuple[Finding, ...]
     walked: Schedule | None = None
+    parts: tuple[SegmentedProgram, ...] = field(default=(), compare=False)
 
     @cached_property
     def peaks(self) -> tuple[Peak, ...]:
@@ -79,10 +81,10 @@ def check(
         if not _is_clean_by_kind(schedule):
             _walk(schedule, programs or tuple(unrolled(schedule, role) for role in schedule.roles), findings)
             check_comms(schedule, findings)
-    check_progress(given, findings)
+    parts = check_progress(given, findings)
     if capacity_bytes is not None:
         _check_memory(given, capacity_bytes, findings)
-    return CheckReport(findings=findings.all(), walked=given)
+    return CheckReport(findings=findings.all(), walked=given, parts=parts)
 
 
 def _is_clean_by_kind(schedule: Schedule) -> bool:

@@ -39,7 +39,7 @@ NO_MODULE: Final = OpName("")  # of an op outside the model
 
 def in_streams(streams: Sequence[str], local: str) -> str:
     """Return the name of an op, a weight or a value in these streams: `teacher/relation/qkv.weight`."""
-    return "/".join((*streams, local))
+    return "/".join((*streams, local)) if streams else local
 
 
 # ── tensors ──

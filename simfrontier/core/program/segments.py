@@ -12,7 +12,7 @@ several segments; if these are not closed either, each of its ops is a node.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -52,10 +52,17 @@ class StandIns:
             if not open_lanes[number] and len(call.ops) > 1 and all(map(self._is_plain, call.ops))
         }
         self._known: dict[Segment, Compute | None] = {}
+        self._parts: dict[tuple[int, frozenset[int]], list[Segment]] = {}  # by block and cuts
 
-    def parts(self, call: Call, cuts: set[int]) -> list[Segment]:
+    def parts(self, call: Call, cuts: Collection[int]) -> list[Segment]:
         """Return the segments of a call that is divided before each op index in `cuts`; if one of them cannot be merged
         into one node, return each op as a segment of its own."""
+        key = call.block, frozenset(cuts)
+        if key not in self._parts:
+            self._parts[key] = self._divided(call, cuts)
+        return self._parts[key]
+
+    def _divided(self, call: Call, cuts: Collection[int]) -> list[Segment]:
         edges = pairwise((0, *sorted(cuts), len(call.ops)))
         parts = [Segment(call.block, begin, end) for begin, end in edges]
         if all(self._may_be_node(call, part) for part in parts):
@@ -186,13 +193,13 @@ def segmented(schedule: Schedule, role: Role, whole: bool = True) -> SegmentedPr
     stand_ins = StandIns(schedule, role)
     cuts: dict[int, set[int]] = {}  # by number of the call, the ops before which it is cut
     while True:
-        parts = [stand_ins.parts(call, cuts.get(number, set())) for number, call in enumerate(role.calls)]
+        parts = [stand_ins.parts(call, cuts.get(number, ())) for number, call in enumerate(role.calls)]
         calls, segments = _nodes(role, stand_ins, parts)
         program = expand(schedule, Role(role.name, calls, role.at))
         number_of = [number for number, each in enumerate(parts) for _ in each]
         each_node = zip(number_of, segments, strict=True)
         blocks = [None if one is None else role.calls[number].ops[one.begin : one.end] for number, one in each_node]
-        disturbed = _disturbed(schedule, program, blocks)
+        disturbed = _disturbed(schedule, program, segments, blocks)
         if not disturbed:
             return SegmentedProgram(
                 schedule=schedule,
@@ -272,7 +279,10 @@ def _new_waits(program: ExpandedProgram) -> Iterator[tuple[int, list[Wait]]]:
 
 
 def _disturbed(
-    schedule: Schedule, program: ExpandedProgram, blocks: list[tuple[Op, ...] | None]
+    schedule: Schedule,
+    program: ExpandedProgram,
+    segments: list[Segment | None],
+    blocks: list[tuple[Op, ...] | None],
 ) -> dict[int, set[int]]:
     """Return the segment nodes that must be divided, because an op inside waits for another lane or another lane waits
     for it. The result maps each node to the op indices before which to divide it."""
@@ -281,14 +291,24 @@ def _disturbed(
     by_lane = program.by_lane
     compute = program.lanes.index(LANE) if LANE in program.lanes else -1
     out: defaultdict[int, set[int]] = defaultdict(set)
+    known: dict[tuple[Hashable, ...], set[int]] = {}  # equal if both are as far apart in layers and micro-batches
+
+    def cut(node: int, block: tuple[Op, ...], other: int, is_awaited: bool) -> None:
+        call, there = program.calls[node], program.calls[other]
+        far = there.layer - call.layer, there.micro - call.micro
+        key = segments[node], program.ops[other].number, far, is_awaited
+        if key not in known:
+            known[key] = _cuts(schedule, program, node, block, other, is_awaited)
+        out[node] |= known[key]
+
     for node, news in _new_waits(program):
         for lane, count in news:
             other = by_lane[lane][count - 1]
             block, awaited = blocks[node], blocks[other] if lane == compute else None
             if block is not None and not _holds_host(program, other):
-                out[node] |= _cuts(schedule, program, node, block, other, is_awaited=False)
+                cut(node, block, other, is_awaited=False)
             if awaited is not None:
-                out[other] |= _cuts(schedule, program, other, awaited, node, is_awaited=True)
+                cut(other, awaited, node, is_awaited=True)
     return {node: places for node, places in out.items() if places}
 
 

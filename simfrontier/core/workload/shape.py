@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import Field, fields, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 from simfrontier.base.errors import InputError
@@ -97,6 +98,7 @@ def sizes_of(shape: DataclassInstance | type[DataclassInstance]) -> tuple[str, .
     return tuple(each.name for each in fields(shape) if each.type == "int")
 
 
+@lru_cache(maxsize=64)  # a search asks for the same few again and again
 def workload_of(
     shape: Shape,
     batch: int,

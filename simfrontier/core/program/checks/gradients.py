@@ -37,6 +37,7 @@ def _elsewhere(role: Role, graph: _Graph) -> Iterator[tuple[str, Fault]]:
     places: defaultdict[int, set[tuple[int, int]]] = defaultdict(set)  # of the calls of a block
     for call in role.calls:
         places[call.block].add((call.layer, call.micro))
+    moved: dict[tuple[int, int, int], set[tuple[int, int]]] = {}  # the places, that many layers and micro-batches on
     touched: defaultdict[tuple[str, str], set[tuple[int, int]]] = defaultdict(set)  # by op and value
     backward: dict[str, Compute] = {}
     for call in role.first_calls():
@@ -48,8 +49,10 @@ def _elsewhere(role: Role, graph: _Graph) -> Iterator[tuple[str, Fault]]:
             for ref in op.reads if source else (*op.reads, *op.writes):
                 tensor = graph.tensors[ref.name]
                 if tensor.role == "activation" and tensor.per_layer and tensor.per_micro:
-                    here = {(layer + ref.layer, micro + ref.micro) for layer, micro in places[call.block]}
-                    touched[op.name, tensor.value] |= here
+                    at = call.block, ref.layer, ref.micro
+                    if at not in moved:
+                        moved[at] = {(layer + at[1], micro + at[2]) for layer, micro in places[call.block]}
+                    touched[op.name, tensor.value] |= moved[at]
     for name, op in backward.items():
         source, is_sum = _source(op), model_kind(op.kind).adds_values  # sum of gradients from several paths
         for value in dict.fromkeys(graph.tensors[ref.name].value for ref in op.reads):

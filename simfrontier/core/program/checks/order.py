@@ -12,7 +12,7 @@ from simfrontier.core.program.finding import Findings, ranks_of, ranks_of_role, 
 from simfrontier.core.program.ir import Call, Collective, Exchange, Op, Ref, Role, Schedule
 from simfrontier.core.program.issuer import Issuer
 from simfrontier.core.program.roles import CallSequence, members_of, sequence_of
-from simfrontier.core.program.segments import segmented_roles
+from simfrontier.core.program.segments import SegmentedProgram, segmented_roles
 
 OpCall = tuple[Op, Call]
 
@@ -128,19 +128,22 @@ class SharedCalls(Generic[Brought]):
 # ── the run ──
 
 
-def check_progress(schedule: Schedule, findings: Findings) -> None:
+def check_progress(schedule: Schedule, findings: Findings) -> tuple[SegmentedProgram, ...]:
     """Run the programs of all roles without a clock to detect deadlocks; a collective or exchange shared by several
-    roles is done when all of them have started it.
+    roles is done when all of them have started it. Return the programs in segments; empty for a single role.
 
     The issue rule is monotone, so one complete run proves that the schedule cannot deadlock under any timing. An op
     waits only for ops issued before it, so a single role always finishes. The run uses segments, which behave like
     their ops; only a blocked run is repeated op by op, to name the ops that block it.
     """
-    if len(schedule.roles) == 1 or _Run(schedule, [part.program for part in segmented_roles(schedule)]).ends():
-        return
-    run = _Run(schedule, [expand(schedule, role) for role in schedule.roles])
-    if not run.ends():
-        run.report(findings)
+    if len(schedule.roles) == 1:
+        return ()
+    parts = segmented_roles(schedule)
+    if not _Run(schedule, [part.program for part in parts]).ends():
+        run = _Run(schedule, [expand(schedule, role) for role in schedule.roles])
+        if not run.ends():
+            run.report(findings)
+    return parts
 
 
 class _Run:
