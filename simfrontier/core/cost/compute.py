@@ -32,6 +32,7 @@ from simfrontier.core.program import (
     traffic_bytes,
 )
 
+SCORED: Final = "g"  # the label of experts that a router scores
 _WORD_BYTES: Final = 4  # speeds count uncompressed 32-bit values
 
 
@@ -186,7 +187,10 @@ def _arithmetic_s(op: Compute, schedule: Schedule, machine: Machine) -> float:
 
 def _narrow(op: Compute, schedule: Schedule, machine: Machine) -> NarrowType | None:
     """Return the narrow number type in which an op multiplies: products of linear modules in the layers, if the model
-    has such a type; None for other ops, also those of the output head and of adapters."""
+    has such a type; None for other ops, also those of the output head, of adapters and of routers (which
+    Megatron-Core and DeepSeek-V3, arXiv 2412.19437, section 3.3.1, keep in more bits)."""
+    if any(label == SCORED for label, _ in op.iteration):
+        return None
     in_layers = matmul_form(op, schedule.tensors) is not None and schedule.tensors[op.reads[0].name].per_layer
     which = "experts" if is_grouped(op, schedule.tensors) else "modules"
     is_narrow = in_layers and machine.kernels.narrow in ("all", which) and not _is_of_adapter(op, schedule)

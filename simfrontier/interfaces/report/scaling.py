@@ -95,7 +95,9 @@ def _lines(view: StudyView, column: str, title: str, hover: str, scale: float = 
     if len(sizes) == 1:  # an axis that fits itself to one size would pull its marks far apart
         ticks["range"] = [log10(sizes[0]) - 0.5, log10(sizes[0]) + 0.5]
     x = theme.axis(f"{view.device}s (log scale)", **ticks)
-    return theme.figure(traces, x, theme.axis(title, rangemode="normal" if zoomed(view.rows) else "tozero"), _HEIGHT)
+    is_zoomed = zoomed(view.rows)
+    named = f"{title}, not from zero" if is_zoomed else title
+    return theme.figure(traces, x, theme.axis(named, rangemode="normal" if is_zoomed else "tozero"), _HEIGHT)
 
 
 def _banded(

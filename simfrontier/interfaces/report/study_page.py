@@ -15,7 +15,7 @@ from simfrontier.interfaces.report.parts import PARTS, TRAFFIC_PARTS as TRAFFIC_
 from simfrontier.interfaces.report.phrases import percent
 from simfrontier.interfaces.report.render import as_html, page_of, render
 from simfrontier.interfaces.report.results import Findings, sections_found
-from simfrontier.interfaces.report.scaling import PublishedPoint, efficiencies, rates, step_times, zoomed
+from simfrontier.interfaces.report.scaling import PublishedPoint, efficiencies, rates, step_times
 from simfrontier.interfaces.report.sensitivity import dots
 from simfrontier.interfaces.report.slowdown import SHARES, case_bars, device_grids, worst_rows
 from simfrontier.interfaces.report.summary import scaling_drawing, verdict
@@ -40,7 +40,6 @@ def headline(found: Findings, view: StudyView) -> Values:
         "banded": any(row[f"{RATE}_p05"] for rows in view.rows.values() for row in rows),
         "num_samples": found["probability"].num_samples,
         "starred": _starred(found["published"]) if points else "",
-        "zoomed": bool(charts) and zoomed(view.rows),
     }
 
 
@@ -149,10 +148,7 @@ def compression(found: Findings, view: StudyView) -> Values | None:
 
 
 def scaling(found: Findings, view: StudyView) -> Values:
-    return {
-        "efficiencies": efficiencies(view) if view.any_fits and len(view.sizes) > 1 else None,
-        "zoomed": view.any_fits and zoomed(view.rows),
-    }
+    return {"efficiencies": efficiencies(view) if view.any_fits and len(view.sizes) > 1 else None}
 
 
 def pipeline(found: Findings, view: StudyView) -> Values | None:
