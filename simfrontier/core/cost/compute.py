@@ -34,6 +34,7 @@ from simfrontier.core.program import (
 
 SCORED: Final = "g"  # the label of experts that a router scores
 _WORD_BYTES: Final = 4  # speeds count uncompressed 32-bit values
+STREAM: Final = ("b", "s", "h")  # dimensions of the residual stream
 
 
 def coding_s(op: Compute, tensors: Mapping[str, Tensor], mesh: Mesh, machine: Machine) -> float:
@@ -169,7 +170,8 @@ def _arithmetic_s(op: Compute, schedule: Schedule, machine: Machine) -> float:
     """Return the seconds of arithmetic of an op on a nominal device: for a matrix product by the machine's law, for
     encoding and decoding by the codecs' speeds."""
     if op.matmul is None:
-        return coding_s(op, schedule.tensors, schedule.mesh, machine)
+        coding = coding_s(op, schedule.tensors, schedule.mesh, machine)
+        return coding + _masks_s(op, schedule, machine) if op.kind in ("dispatch", "combine") else coding
     batch, m, n, k = matmul_shape(op, schedule.tensors, schedule.mesh)
     kind = kind_of(op)
     if isinstance(kind, ModelKind) and kind.products and machine.kernels.attention is not None:
@@ -183,6 +185,20 @@ def _arithmetic_s(op: Compute, schedule: Schedule, machine: Machine) -> float:
     factor = machine.device.matmul_forms.factor(form) / machine.kernels.products.get(multiplied, 1.0)
     factor *= machine.device.grouped if experts == "torch" and DTYPE_BYTES.get(multiplied) == 2 else 1.0
     return op.local_flops(schedule.mesh) / (matmul.rate(m, n, k, batch) * factor)
+
+
+def _masks_s(op: Compute, schedule: Schedule, machine: Machine) -> float:
+    """Return the seconds on a nominal device of the matrix products that dispatch or combine experts' rows, in stacks
+    that do so by masks of positions and rows: those of a sample times all its positions. A combination's backward has
+    a second one, for the gradient of its mask, which holds the router's weights."""
+    if not machine.kernels.masks:
+        return 0.0
+    plain = next(tensor for ref in (*op.reads, *op.writes) if (tensor := schedule.tensors[ref.name]).dims == STREAM)
+    sizes, positions = op.local_sizes(schedule.mesh), plain.shape[1]
+    rows, features, samples = sizes["E"] * sizes["s"], sizes["h"], sizes["b"]
+    times = 2 if op.kind == "combine" and op.named.part == "backward" else 1
+    rate = machine.matmul(plain.dtype).rate(rows, features, positions, samples)
+    return times * 2.0 * samples * rows * features * positions / rate
 
 
 def _narrow(op: Compute, schedule: Schedule, machine: Machine) -> NarrowType | None:

@@ -58,9 +58,10 @@ class Kernels:
     rank's experts are one kernel, whose waves have tiles of all of them (`torch`: PyTorch's); or one kernel each, which
     run beside each other on streams, so that gaps between kernels come to the time of the waves; or one kernel after
     the other. `pads_rows`: whether rows of experts in a narrow type are copied into blocks whose numbers of rows its
-    products take, and out of them, where the dispatcher does not pad them. `persistent`: whether matrix products are
-    launched with a thread block for every unit, so that beside a collective they take two rounds. `measured`: kernels
-    measured in the traces of a job, by op name.
+    products take, and out of them, where the dispatcher does not pad them. `masks`: whether rows of experts are chosen
+    and added by matrix products with masks. `persistent`: whether matrix products are launched with a thread block for
+    every unit, so that beside a collective they take two rounds. `measured`: kernels measured in the traces of a job,
+    by op name.
     """
 
     attention: float | None = None
@@ -75,6 +76,7 @@ class Kernels:
     sum_bytes: Mapping[str, float] = field(default_factory=dict, hash=False)
     experts: ExpertProducts = "one"
     pads_rows: bool = False
+    masks: bool = False
     persistent: bool = False
     measured: Mapping[str, MeasuredKernel] = field(default_factory=dict, hash=False)
 

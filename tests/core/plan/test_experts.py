@@ -140,6 +140,17 @@ def test_narrow_products_are_of_experts_or_of_the_other_modules(narrow: str, op:
     assert (all_narrow == wide) == (op == "router")
 
 
+@pytest.mark.parametrize(
+    ("name", "products"), [("dispatch", 1), ("combine", 1), ("dispatch.backward", 1), ("combine.backward", 2)]
+)
+def test_masks_multiply_all_rows_of_a_sample_by_all_its_positions(name: str, products: int) -> None:
+    """2 b (k s) s h FLOPs at the rate of products of such a size; the combination's mask has a gradient."""
+    rate = load_machine("b200-node").matmul("bf16").rate(K * S, H, S, BATCH)
+    masked = kernel(schedule(1), name, masks=True)
+    assert masked.arithmetic_s == pytest.approx(products * 2 * BATCH * K * S * S * H / rate)
+    assert masked.num_bytes == kernel(schedule(1), name).num_bytes
+
+
 def units(overlap: bool) -> float:
     """Time until the last backward of three micro-batches is done, if every op takes one unit and nothing else any."""
     plan = options(expert=2, overlap_experts=overlap)

@@ -37,8 +37,8 @@ USUAL: Final = {
 class StackKernels:
     """Properties of a stack's kernels. `attention`: which of the device's fused attention kernels the stack calls, if a
     model's attention is fused. `attention_keys`, `attention_features`, `pointwise_traffic`, `traffic_of`, `products`,
-    `cast_bytes`, `sum_bytes`, `experts`, `pads_rows`: see `machine.Kernels`. `persistent`: whether products are
-    persistent kernels on devices whose library has such (`machine.Kernels`). `kernel_gap_s`, `misaligned`,
+    `cast_bytes`, `sum_bytes`, `experts`, `pads_rows`, `masks`: see `machine.Kernels`. `persistent`: whether products
+    are persistent kernels on devices whose library has such (`machine.Kernels`). `kernel_gap_s`, `misaligned`,
     `matmul_forms`: see `machine.Device`; present if this stack's host code or BLAS library performs differently from
     that of the machine's file."""
 
@@ -52,6 +52,7 @@ class StackKernels:
     sum_bytes: Mapping[str, Annotated[NotNegative, SOURCED]] = field(default_factory=dict, hash=False)
     experts: ExpertProducts = "one"
     pads_rows: Annotated[bool, Switch(), SOURCED] = False
+    masks: Annotated[bool, Switch(), SOURCED] = False
     persistent: Annotated[bool, Switch(), SOURCED] = False
     kernel_gap_s: Annotated[NotNegative, SOURCED] | None = None
     misaligned: Annotated[NotNegative, SOURCED] | None = None
@@ -147,6 +148,7 @@ class Stack:
             sum_bytes=own.sum_bytes,
             experts=own.experts,
             pads_rows=own.pads_rows,
+            masks=own.masks,
             persistent=own.persistent and machine.device.persistent,
         )
         return replace(machine, device=device, host=host, kernels=kernels)
