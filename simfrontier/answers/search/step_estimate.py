@@ -56,11 +56,10 @@ class SmallStep:
     `floor_s`: the same end times if there were only the model's kernels and the collectives inside layers that they
     wait for, each with its lower bound (`Prices.floor_s`); these do not depend on where a plan keeps its weights.
     `embedding_s`, `head_s`: the sums of these lower bounds over the embedding and the head, in one micro-batch.
-    `kernels_s`: seconds that the compute lane is busy until the end of each micro-batch, and of the step. `busy_s`:
-    busy seconds of the compute lane until the end of the step, per micro-batch, of which products of weights take
-    `products_s`; `aside_s`: seconds of collectives of weights and gradients on other lanes, per micro-batch (those in
-    pieces beside products are moved by copy engines: Transformer Engine's ring exchange, torch's asynchronous tensor
-    parallelism).
+    `kernels_s`: seconds that the compute lane is busy until the end of each micro-batch, and of the step; `aside_s`:
+    those of collectives of weights and gradients on other lanes (those in pieces beside products are moved by copy
+    engines: Transformer Engine's ring exchange, torch's asynchronous tensor parallelism). `products_s`: seconds of
+    products of weights, per micro-batch.
 
     Bytes on a rank: `persistent_bytes`: tensors that live for the whole step; `peak_bytes`: peak of buffers over time,
     of which `passing_bytes` are weights and gradients in flight; in program order, the peaks of buffers during layers
@@ -74,9 +73,8 @@ class SmallStep:
     embedding_s: float
     head_s: float
     kernels_s: tuple[float, ...]
-    busy_s: float
     products_s: float
-    aside_s: float
+    aside_s: tuple[float, ...]
     persistent_bytes: int
     peak_bytes: float
     passing_bytes: float
@@ -332,9 +330,10 @@ def _small(form: SmallForm, priced: PricedSchedule, prices: Prices, case: Case) 
         of_call[label] = of_call.get(label, 0.0) + floor[number]
     passing = {name for name, tensor in schedule.tensors.items() if tensor.role in _PASSING}
     peak_bytes, passing_bytes = _peak_in_time(form, size, start, end, passing)
-    busy = np.cumsum([s if op.lane == "compute" else 0.0 for op, s in zip(ops, times, strict=True)]).tolist()
-    products = sum(s for op, s in zip(ops, times, strict=True) if op.lane == "compute" and is_product(op.kind))
-    aside = sum(s for op, s in zip(ops, times, strict=True) if op.lane in ASIDE and isinstance(op, Collective))
+    each = list(zip(ops, times, strict=True))
+    busy = np.cumsum([s if op.lane == "compute" else 0.0 for op, s in each]).tolist()
+    products = sum(s for op, s in each if op.lane == "compute" and is_product(op.kind))
+    aside = np.cumsum([s if op.lane in ASIDE and isinstance(op, Collective) else 0.0 for op, s in each]).tolist()
     return SmallStep(
         micro_s=tuple(end[op] for op in form.micro_ends),
         step_s=max(end),
@@ -342,9 +341,8 @@ def _small(form: SmallForm, priced: PricedSchedule, prices: Prices, case: Case) 
         embedding_s=of_call.get("embedding", 0.0) + of_call.get("embedding.backward", 0.0),
         head_s=of_call.get("head", 0.0),
         kernels_s=(*(busy[op] for op in form.micro_ends), busy[-1]),
-        busy_s=busy[-1] / len(form.micro_ends),
         products_s=products / len(form.micro_ends),
-        aside_s=aside / len(form.micro_ends),
+        aside_s=(*(aside[op] for op in form.micro_ends), aside[-1]),
         persistent_bytes=sum(
             size[name] * (form.instances[tensor.weight or tensor.follows or ""] if tensor.per_layer else 1)
             for name, tensor in schedule.tensors.items()
@@ -454,9 +452,9 @@ def estimate(case: Case, small_schedules: SmallSchedules) -> Estimate:
         step_s=_step_s(case.grad_accum, at),
         floor_s=_floor_s(case.grad_accum, at),
         peak_bytes=_peak_bytes(case, pair, at),
-        busy_s=case.grad_accum * at(lambda small: small.busy_s),
+        busy_s=_extended(case.grad_accum, at, lambda small: small.kernels_s),
         products_s=case.grad_accum * at(lambda small: small.products_s),
-        aside_s=case.grad_accum * at(lambda small: small.aside_s),
+        aside_s=_extended(case.grad_accum, at, lambda small: small.aside_s),
     )
 
 

@@ -25,6 +25,17 @@ def test_persistent_products_take_a_second_round_beside_collectives() -> None:
     assert plain.step_s < done.step_s
 
 
+def test_the_end_of_a_step_is_busy_once() -> None:
+    """A step of 4, 8 and 64 micro-batches: the optimizer's kernels and ZeRO-1's collectives come once in each."""
+    plan = {"system": "Megatron-Core", "machine": "h100", "plan": "tp 4, distributed optimizer", "precision": "bf16"}
+    at = {n: step_of(run(**plan, batch=str(8 * n))).estimate for n in (4, 8, 64)}
+    for of in ("busy_s", "aside_s"):
+        few, more, many = (getattr(at[n], of) for n in (4, 8, 64))
+        assert many - more == pytest.approx(14.0 * (more - few), rel=1e-9, abs=1e-12)
+    assert at[64].aside_s == pytest.approx(at[4].aside_s) and at[4].aside_s > 0.0
+    assert all(each.busy_s <= each.step_s for each in at.values())
+
+
 @pytest.mark.parametrize(("machine", "system"), [("a100", "FSDP1"), ("h100", "NeMo"), ("b200", "NeMo")])
 def test_other_products_are_not_persistent(machine: str, system: str) -> None:
     assert not step_of(run(machine=machine, system=system, **LLAMA)).machine.kernels.persistent
