@@ -314,6 +314,12 @@ READ: list[tuple[dict[str, str], dict[str, Any]]] = [
         {"model_shape": "Qwen3-30B-A3B", "system": "torchtitan", "plan": "FSDP2, ep 1", "notes": "torchtitan"},
         {"model.expert_skew": 1.0},
     ),
+    # mlc-ai/pith-train: nothing recomputed, and 1,024 sequences, where a source tells nothing
+    (
+        {"model_shape": "Qwen3-30B-A3B", "system": "mlc-ai/pith-train", "machine": "8x B200", "devices": "8"}
+        | {"plan": "pp 2, ep 4", "batch": "", "micro_batch": "", "checkpointing": "", "notes": "PithTrain, DualPipeV"},
+        {"model.checkpointing": "none", "training.batch": 1024, "stack": "fsdp2-compile", "plan.order": "dualpipev"},
+    ),
     # awslabs/awsome-distributed-ai: bench_qwen3_pretrain.py
     (
         {"model_shape": "Qwen3-235B-A22B", "machine": "p6-b300 (8x B300, 16 EFA NICs, 6.4 Tb/s a node)"}
