@@ -38,6 +38,7 @@ SCENARIO = str(ROOT / "scenarios" / "frontier-20b.toml")
 PIPELINE = str(ROOT / "scenarios" / "frontier-1t-3d.toml")
 PLANS = ("zero3", "zeropp", "zero-topo")
 SIZES = (8, 64, 384, 3072, 75264)
+AS_TRAINED = {"model.precision": "bf16", "model.attention": "fused"}
 RUNS = 5
 
 
@@ -110,6 +111,21 @@ def pipeline(plan: str, chunks: int = 1) -> None:
     sf.simulate(sf.load(PIPELINE, cut, (plan,), (3072,)))
 
 
+def deepseek_v3(order: str) -> None:
+    """A step of DeepSeek-V3 (671B) on 2,048 GPUs: 16 stages, groups of 64 experts, 64 micro-batches."""
+    stages = {"pipeline": 16, "layers": "even", "order": order, **({"chunks": 2} if order == "dualpipev" else {})}
+    plan = {"family": "megatron", **stages, "expert": 64, "data": "zero1"}
+    settings = {"training.batch": 8192, **AS_TRAINED}
+    sf.simulate(sf.new_scenario("h800-node", "deepseek-v3", {order: plan}, devices=2048, settings=settings))
+
+
+def tune_experts() -> None:
+    """Search the plans of Qwen3-30B-A3B on 64 GPUs."""
+    plan = {"family": "megatron", "tensor": 2, "sequence_parallel": True, "expert": 8, "data": "zero1"}
+    settings = {"training.batch": 512, **AS_TRAINED}
+    sf.tune(sf.new_scenario("h100-node", "qwen3-30b-a3b", {"ep8": plan}, devices=64, settings=settings))
+
+
 def messages(devices: int) -> None:
     """A step of 4 layers of the 20B, every message an event."""
     sf.simulate(sf.load(SCENARIO, {"model.num_layers": 4}, ("zero3",), (devices,)), fidelity="chunk")
@@ -129,9 +145,17 @@ WORK: Mapping[str, Callable[[], object]] = {
     "interleaved": partial(pipeline, "1f1b", 2),
     "explain-1f1b": lambda: sf.explain(PIPELINE, "1f1b", devices=3072),
     "tune-20b": lambda: sf.tune(SCENARIO, devices=384),
+    "tune-experts": tune_experts,
+    **{f"671b-{order}": partial(deepseek_v3, order) for order in ("1f1b", "dualpipev")},
     **{f"messages-{size}": partial(messages, size) for size in (16, 64, 128)},
 }
-ONCE = ("explain-1f1b", "tune-20b", "messages-128")  # too long to do twice; counted the first time
+ONCE = (
+    "explain-1f1b",
+    "tune-20b",
+    "tune-experts",
+    "671b-dualpipev",
+    "messages-128",
+)  # too long to do twice; counted the first time
 
 
 # ── timing ──
@@ -228,7 +252,10 @@ def main() -> None:
     seconds_line("the same, sequence-parallel", "sequence-parallel")
     seconds_line("the same, interleaved in two chunks", "interleaved", runs=1)
     seconds_line("explain of its 1f1b", "explain-1f1b", runs=1)
+    seconds_line("671B with experts, 2,048 GPUs: 16 stages, 64 micro-batches", "671b-1f1b", "10 s", runs=1)
+    seconds_line("the same, DualPipeV", "671b-dualpipev", "10 s", runs=1)
     seconds_line("tune: 20B, 384 GCDs", "tune-20b", runs=1)
+    seconds_line("tune: 30B with experts, 64 GPUs", "tune-experts", "60 s", runs=1)
     for size in (16, 64, 128):
         seconds_line(f"zero3, 4 layers of the 20B, {size} GCDs, every message an event", f"messages-{size}", runs=1)
     sys.stdout.write("\n")

@@ -26,10 +26,7 @@ from simfrontier.answers.search.pins import (
     pins_of as pins_of,
     written as written,
 )
+from simfrontier.answers.search.small_steps import SmallSchedules as SmallSchedules
 from simfrontier.answers.search.space import Candidate as Candidate
-from simfrontier.answers.search.step_estimate import (
-    Estimate as Estimate,
-    SmallSchedules as SmallSchedules,
-    estimate as estimate,
-)
+from simfrontier.answers.search.step_estimate import Estimate as Estimate, estimate as estimate
 from simfrontier.answers.search.tuning import tune as tune

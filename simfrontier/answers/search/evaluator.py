@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from pydantic import TypeAdapter
 
+from simfrontier.answers.search.small_steps import SmallSchedules
 from simfrontier.answers.search.space import TUNED
 from simfrontier.answers.search.states import LayerStates
-from simfrontier.answers.search.step_estimate import Estimate, SmallSchedules, estimate
+from simfrontier.answers.search.step_estimate import Estimate, estimate
 from simfrontier.answers.step import TimeSpent, band_of, exposure, sampled_step_s, time_spent
 from simfrontier.answers.study import ScheduleCache, simulated, stream_of
 from simfrontier.base.errors import InputError

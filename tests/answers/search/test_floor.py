@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from simfrontier.answers.search.pins import LossyPolicy, pins_of
+from simfrontier.answers.search.small_steps import SmallSchedules
 from simfrontier.answers.search.space import Candidate, Space
 from simfrontier.answers.search.states import LayerStates
-from simfrontier.answers.search.step_estimate import SmallSchedules, estimate
+from simfrontier.answers.search.step_estimate import estimate
 from simfrontier.answers.study import BuiltSchedule, ScheduleCache, schedule_of_case, simulated
 from simfrontier.base.errors import InputError
 from simfrontier.core.cost import Prices
