@@ -308,8 +308,9 @@ class _Making:
         highest = NormalDist().inv_cdf((ranks - 0.375) / (ranks + 0.25))
         skew = min(float(ranks), 1.0 + deviation * math.sqrt(ranks / experts) * highest)
         skew = self.model["expert_skew"] = round(4.0 * skew) / 4.0  # so that rows still divide
-        text = f"experts: {skew:.2f} times the mean number of rows on the most loaded rank"
-        self.assumed.append(Unknown(text=text, spread=SKEWED))
+        if ranks > 1:
+            text = f"experts: {skew:.2f} times the mean number of rows on the most loaded rank"
+            self.assumed.append(Unknown(text=text, spread=SKEWED))
 
     def _find_layers(self) -> None:
         """Set the number of layers to another one, fewer, where the stated FLOPs of a token are just those of as many
