@@ -26,6 +26,7 @@ KNOWN_DEVICES: Final = (
 )
 PADDED: Final = 128  # vocabularies are padded to multiples of this on each rank (Megatron-LM, arguments.py)
 STATES: Final = 16  # bytes of a parameter: 16-bit weight and gradient, fp32 weight, two moments (arXiv 1910.02054)
+WEIGHT: Final = 2  # of those, of a frozen one
 OTHER_MODEL: Final = 1.6  # factor between FLOPs of a token beyond any way to count them (recomputation 4/3, attention)
 SAME_FLOPS: Final = 0.01  # by which FLOPs of a token that are those of a model may differ from its own
 KEPT: Final = 0.1  # share by which a batch may move so that the micro-batch stays as told
@@ -487,7 +488,9 @@ class _Making:
         """Return whether the weights and the optimizer's states, divided over the devices of a node alone, are larger
         than the memory of a device."""
         shape, machine = self._shape(), load_machine(self.machine["name"])
-        return STATES * shape.num_parameters / machine.devices_per_node > machine.device.hbm_bytes
+        trained = shape.num_parameters if shape.lora_rank is None else shape.adapter_elements(shape.num_experts)
+        held = STATES * trained + WEIGHT * (shape.num_parameters - trained)
+        return held / machine.devices_per_node > machine.device.hbm_bytes
 
     def _order(self) -> dict[str, Any]:
         """Return the keys of a pipeline order other than 1F1B, if the run uses one and the number of micro-batches
