@@ -318,7 +318,7 @@ READ: list[tuple[dict[str, str], dict[str, Any]]] = [
     (
         {"model_shape": "Qwen3-30B-A3B", "system": "mlc-ai/pith-train", "machine": "8x B200", "devices": "8"}
         | {"plan": "pp 2, ep 4", "batch": "", "micro_batch": "", "checkpointing": "", "notes": "PithTrain, DualPipeV"},
-        {"model.checkpointing": "none", "training.batch": 1024, "stack": "fsdp2-compile", "plan.order": "dualpipev"},
+        {"model.checkpointing": "none", "training.batch": 1024, "stack": "pith-train", "plan.order": "dualpipev"},
     ),
     # awslabs/awsome-distributed-ai: bench_qwen3_pretrain.py
     (
