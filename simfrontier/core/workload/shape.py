@@ -22,6 +22,8 @@ class Shape(Protocol):
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
+    def __hash__(self) -> int: ...
+
     @property
     def name(self) -> str: ...
 
