@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 from simfrontier.core.program import OpName, Part
-from simfrontier.core.workload.graph import Phase, Use, Value, Weight, Workload, WorkOp
+from simfrontier.core.workload.graph import MatmulLabels, Phase, Use, Value, Weight, Workload, WorkOp
 
 LoraPart = Literal["qkv", "proj", "mlp"]
 MODULES: Final[Mapping[LoraPart, tuple[str, ...]]] = {
@@ -70,16 +70,16 @@ class _Adapters:
     def _forward(self, op: WorkOp) -> tuple[WorkOp, ...]:
         if not self._is_adapted(op.weights):
             return (op,)
-        batch, m, n, k = op.matmul or ((), (), (), ())
+        assert op.matmul is not None, f"{op.name} is no linear module"
+        batch, m, n, k = op.matmul
         down, up = self._declare(op)
         ((source, _),), low = op.reads, f"{op.named.module}.low"
         self._value(source, low, (*batch, *m, RANK))
+        adapted = self._forms(op.writes, "adapter")
         return (
             replace(op, writes=self._forms(op.writes, "frozen")),
-            self._product(op, down, None, (batch, m, (RANK,), k), op.reads, ((low, 0),), weights=(down.name,)),
-            self._product(
-                op, up, None, (batch, m, n, (RANK,)), ((low, 0),), self._forms(op.writes, "adapter"), weights=(up.name,)
-            ),
+            self._product(op, down, None, (batch, m, (RANK,), k), op.reads, ((low, 0),)),
+            self._product(op, up, None, (batch, m, n, (RANK,)), ((low, 0),), adapted),
             *self._sums(op.writes),
         )
 
@@ -105,22 +105,19 @@ class _Adapters:
         source = forward.get(op.named.module)
         if source is None or op.named.part != "dgrad":
             return () if op.gradients and not op.writes else (replace(op, gradients=()),)
-        batch, m, n, k = source.matmul or ((), (), (), ())
+        assert source.matmul is not None, f"{source.name} is no linear module"
+        batch, m, n, k = source.matmul
         down, up = self._declare(source)
         low, made = f"{source.named.module}.low", f"d.{source.named.module}.low"
         self._value(low, made, self.values[low].dims)
         of_low: tuple[Use, ...] = ((made, 0),)
-        b, a, rows = up.name, down.name, (*m,)
+        adapted = self._forms(op.writes, "adapter")
         return (
             replace(op, writes=self._forms(op.writes, "frozen")),
-            self._product(source, up, "dgrad", (batch, m, (RANK,), n), op.reads, of_low, weights=(b,)),
-            self._product(source, up, "wgrad", (batch, n, (RANK,), rows), (*op.reads, (low, 0)), (), gradients=(b,)),
-            self._product(
-                source, down, "dgrad", (batch, m, k, (RANK,)), of_low, self._forms(op.writes, "adapter"), weights=(a,)
-            ),
-            self._product(
-                source, down, "wgrad", (batch, (RANK,), k, rows), (*of_low, *source.reads), (), gradients=(a,)
-            ),
+            self._product(source, up, "dgrad", (batch, m, (RANK,), n), op.reads, of_low),
+            self._product(source, up, "wgrad", (batch, n, (RANK,), m), (*op.reads, (low, 0)), ()),
+            self._product(source, down, "dgrad", (batch, m, k, (RANK,)), of_low, adapted),
+            self._product(source, down, "wgrad", (batch, (RANK,), k, m), (*of_low, *source.reads), ()),
             *self._sums(op.writes),
         )
 
@@ -129,12 +126,12 @@ class _Adapters:
         like: WorkOp,
         weight: Weight,
         part: Part | None,
-        matmul: tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], tuple[str, ...]],
+        matmul: MatmulLabels,
         reads: tuple[Use, ...],
         writes: tuple[Use, ...],
-        **other: tuple[str, ...],
     ) -> WorkOp:
-        """Return a matrix product of an adapter, of the kind of that of its module, with the sizes of the module."""
+        """Return a matrix product with a matrix of an adapter, or one that makes the gradient of this matrix, of the
+        kind of the product of its module and with the sizes of the module."""
         sizes = {**dict(like.iteration), RANK: self.rank}
         iteration = tuple((label, sizes[label]) for labels in matmul for label in labels)
         return WorkOp(
@@ -145,7 +142,8 @@ class _Adapters:
             writes=writes,
             matmul=matmul,
             flops=2 * math.prod(size for _, size in iteration),
-            **other,  # type: ignore[arg-type]
+            weights=() if part == "wgrad" else (weight.name,),
+            gradients=(weight.name,) if part == "wgrad" else (),
         )
 
     def _value(self, like: str, name: str, dims: tuple[str, ...]) -> None:
