@@ -184,7 +184,8 @@ def _arithmetic_s(op: Compute, schedule: Schedule, machine: Machine) -> float:
     matmul = machine.matmul(multiplied)
     factor = machine.device.matmul_forms.factor(form) / machine.kernels.products.get(multiplied, 1.0)
     factor *= machine.device.grouped if experts == "torch" and DTYPE_BYTES.get(multiplied) == 2 else 1.0
-    return op.local_flops(schedule.mesh) / (matmul.rate(m, n, k, batch) * factor)
+    by_chance = bool(experts) and op.named.part != "wgrad"  # which sums over the rows that a router sends to an expert
+    return op.local_flops(schedule.mesh) / (matmul.rate(m, n, k, batch, by_chance) * factor)
 
 
 def _masks_s(op: Compute, schedule: Schedule, machine: Machine) -> float:

@@ -122,22 +122,42 @@ class Tiles:
         """Return the model for numbers of which `times` as many have the bytes of one of 16 bits."""
         return replace(self, start=times * self.start)
 
-    def slowdown(self, m: int, n: int, k: int, batch: int, units: int) -> float:
+    def slowdown(self, m: int, n: int, k: int, batch: int, units: int, by_chance: bool = False) -> float:
         """Return the time of `batch` matrix products (m x k)(k x n), relative to the time of 2·m·n·k flops each at the
-        full rate."""
+        full rate. `by_chance`: m is the mean of a number of rows that chance gives to each product."""
         work = batch * float(m) * n * k
-        best = reduce(minimum, [self._work(m, n, k, batch, units, rows, columns) for rows, columns in SHAPES])
+        high = mean_tiles if by_chance else num_tiles
+        best = reduce(
+            minimum,
+            [
+                self._work(batch * high(m, rows) * num_tiles(n, columns), k, units, rows, columns)
+                for rows, columns in SHAPES
+            ],
+        )
         return best / work
 
-    def _work(self, m: int, n: int, k: int, batch: int, units: int, rows: int, columns: int) -> float:
+    def _work(self, tiles: float, k: int, units: int, rows: int, columns: int) -> float:
         """Return the time of all waves with tiles of one shape, as a number of multiplications at the full rate."""
-        tiles = batch * -(-m // rows) * -(-n // columns)
         each = rows * columns * (k + self.start) * self._loading(rows, columns) / self._loading(*SHAPES[0])
         return -(-tiles // units) * units * each
 
     def _loading(self, rows: int, columns: int) -> float:
         """Return the time of a tile relative to the time of its multiplications alone."""
         return 1.0 + self.loads * (1.0 / rows + 1.0 / columns)
+
+
+def num_tiles(size: int, tile: int) -> int:
+    """Return the number of tiles that cover a side of a matrix."""
+    return -(-size // tile)
+
+
+def mean_tiles(rows: int, tile: int) -> float:
+    """Return the mean number of tiles that cover a number of rows with that mean which many positions choose at random,
+    with its root as standard deviation: the sum of the chances that there are more rows than any number of tiles has.
+    """
+    far = math.sqrt(2.0 * rows)
+    least, most = max(0, int((rows - 4 * far) / tile)), math.ceil((rows + 4 * far) / tile)
+    return least + sum([math.erfc((tiles * tile - rows) / far) / 2.0 for tiles in range(least, most)])
 
 
 def misaligned(loss: float, m: int, n: int, k: int) -> float:
@@ -166,11 +186,12 @@ class Matmul:
     num_compute_units: Annotated[int, Derived(1)] = 1
     misaligned: Annotated[float, Derived(0.0)] = 0.0
 
-    def rate(self, m: int, n: int, k: int, batch: int = 1) -> float:
-        """Return the achieved flop/s of `batch` matrix products (m x k)(k x n), of 2*m*n*k flops each."""
+    def rate(self, m: int, n: int, k: int, batch: int = 1, by_chance: bool = False) -> float:
+        """Return the achieved flop/s of `batch` matrix products (m x k)(k x n), of 2*m*n*k flops each. `by_chance`: as
+        for `Tiles.slowdown`."""
         full = self.matmul_flops_per_s / misaligned(self.misaligned, m, n, k)
         if self.tiles is not None:
-            return full / self.tiles.slowdown(m, n, k, batch, self.num_compute_units)
+            return full / self.tiles.slowdown(m, n, k, batch, self.num_compute_units, by_chance)
         edge = math.cbrt(batch * m * n * k)
         return full * edge / (edge + self.matmul_half_edge)
 

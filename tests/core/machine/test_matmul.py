@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 from simfrontier.core.collectives import load_library
 from simfrontier.core.engine import simulate_step
 from simfrontier.core.machine import Machine, MatmulForms, load_machine
-from simfrontier.core.machine.device import SHAPES, Kernels, Tiles, misaligned
+from simfrontier.core.machine.device import SHAPES, Kernels, Tiles, mean_tiles, misaligned
 from simfrontier.core.program import Call, Compute, Mesh, Role, Schedule, Tensor
 from simfrontier.core.program.cost import MatmulForm
 from simfrontier.core.program.ir import Ref
@@ -18,6 +18,20 @@ from simfrontier.core.program.placement import REPLICATE
 
 FREE = Tiles(start=0.0, loads=0.0)
 SIZES = st.integers(1, 5000)
+
+
+def test_rows_by_chance_take_half_a_tile_more_than_whole_tiles() -> None:
+    """Half of the products with 1,024 rows in the mean have more, and need a fifth tile of 256; 1,100 rows are more
+    than two standard deviations above. 64 products by tiles of 256 x 128 on 288 units: one wave of 64 x 4.5 tiles,
+    where 64 x 4 have work."""
+    assert mean_tiles(1024, 256) == pytest.approx(4.5)
+    assert mean_tiles(1100, 256) == pytest.approx(5.0 - 0.011, abs=1e-3)
+    assert FREE.slowdown(1024, 128, 64, 64, 288, by_chance=True) == pytest.approx(4.5 / 4)
+
+
+@given(st.integers(64, 20_000), st.sampled_from([64, 128, 256]))
+def test_mean_tiles_lie_between_the_rows_and_a_tile_more(rows: int, tile: int) -> None:
+    assert rows / tile <= mean_tiles(rows, tile) + 1e-9 <= rows / tile + 1.0
 
 
 def test_one_full_wave_runs_at_full_rate() -> None:
