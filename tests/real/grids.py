@@ -66,6 +66,7 @@ EXPERTS: Final = replace(
     LLAMA, name="test-experts-4", experts=4, experts_per_token=2, expert_ffn=8, shared_ffn=24, capacity=2.0
 )  # with places for all rows, so that nothing is dropped
 DROPS: Final = replace(EXPERTS, name="test-drops-4", shared_ffn=0, capacity=None, router="sigmoid", gated=False)
+CLAMPED: Final = replace(EXPERTS, name="test-clamped-4", shared_ffn=0, expert_clamp=True)
 DEEPSEEK: Final = replace(
     EXPERTS,
     name="test-deepseek-4",
@@ -90,6 +91,7 @@ SHAPES: Final = {
     "deep": DEEP,
     "experts": EXPERTS,
     "drops": DROPS,
+    "clamped": CLAMPED,
     **OTHERS,
 }
 

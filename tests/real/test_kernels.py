@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 from typing import Any
 
+import array_api_compat.numpy
 import numpy as np
 import pytest
 
 from simfrontier.core.program import Schedule
 from simfrontier.core.workload import Checkpointing
 from simfrontier_real.ops.arrays import numpy_backend, torch_backend
+from simfrontier_real.ops.kernels import MODEL_KERNELS
 from simfrontier_real.train.models import initial_weights, place
 from simfrontier_real.train.reference import train_unsharded
 from simfrontier_real.train.train import train_in_one_process
@@ -72,3 +75,29 @@ def test_numpy_and_torch_kernels_agree(model: str, precision: str) -> None:
     limit = {"fp64": 1e-10, "fp32": 2e-5}[precision]
     assert distance(ours.weights, theirs.weights) <= limit
     assert np.allclose(ours.losses, theirs.losses, rtol=limit)
+
+
+def test_experts_that_clamp_bend_as_by_hand() -> None:
+    """GPT-OSS: gate · sigmoid(1.702 gate) · (up + 1); gate above 7, and up beyond -7 and 7, count as these."""
+    gate, up = np.array([-9.0, 0.5, 6.9, 8.0, 1.0, -2.0]), np.array([0.3, -0.4, 2.0, 3.0, 9.0, -8.0])
+    most, between = np.minimum(gate, 7), np.clip(up, -7, 7)
+    share = 1 / (1 + np.exp(-1.702 * most))
+    both, above = np.stack([gate, up], axis=-1).reshape(1, 12), np.full((1, 6), 2.0)
+    written: list[Any] = []
+
+    def bend(*values: Any, backward: bool) -> Any:
+        MODEL_KERNELS["clamped_swiglu"](
+            SimpleNamespace(
+                xp=array_api_compat.numpy,
+                wide=lambda read: read,
+                activations=lambda: [("", value) for value in values],
+                is_backward=backward,
+                put=written.append,
+            )  # type: ignore[arg-type]
+        )
+        return written.pop()
+
+    assert np.allclose(bend(both, backward=False), most * share * (between + 1))
+    gradient = bend(above, both, backward=True).reshape(6, 2)
+    assert np.allclose(gradient[:, 0], 2 * (between + 1) * share * (1 + 1.702 * most * (1 - share)) * (gate < 7))
+    assert np.allclose(gradient[:, 1], 2 * most * share * (abs(up) < 7))

@@ -215,6 +215,23 @@ def _swiglu(operands: Operands) -> None:
     _put_bent(operands, gate * share * up, backward)
 
 
+def _clamped_swiglu(operands: Operands) -> None:
+    """Compute gate · sigmoid(1.702 gate) · (up + 1) of gate up to 7 and up from -7 to 7, or its backward (GPT-OSS)."""
+    xp, wide = operands.xp, operands.wide
+    both = wide(operands.activations()[1][1] if operands.is_backward else operands.activations()[0][1])
+    pairs = xp.reshape(both, (*both.shape[:-1], -1, 2))
+    low, high = pairs[..., 0] < 7, xp.abs(pairs[..., 1]) < 7
+    gate = xp.where(low, pairs[..., 0], xp.full_like(pairs[..., 0], 7))
+    up = xp.where(high, pairs[..., 1], 7 * xp.sign(pairs[..., 1])) + 1
+    share = 0.5 * (1 + xp.tanh(0.5 * 1.702 * gate))
+
+    def backward(above: Array) -> Array:
+        d_gate, d_up = above * up * share * (1 + 1.702 * gate * (1 - share)) * low, above * gate * share * high
+        return xp.reshape(xp.stack([d_gate, d_up], axis=-1), both.shape)
+
+    _put_bent(operands, gate * share * up, backward)
+
+
 def _put_bent(operands: Operands, bent: Array, backward: Callable[[Array], Array]) -> None:
     """Write the result `bent` of an activation function, or the gradient that `backward` computes from the gradient of
     the result. If the op reads a weight for every row, as that of an expert does, it scales the rows by it, and its
@@ -321,6 +338,7 @@ MODEL_KERNELS: dict[str, Kernel] = {
     "attention": attention,
     "gelu": _gelu,
     "swiglu": _swiglu,
+    "clamped_swiglu": _clamped_swiglu,
     "rotary": rotary,
     "add_positions": _add_positions,
     "add": _add,

@@ -25,7 +25,7 @@ from simfrontier_real.train.training_settings import TrainingResult, TrainingSet
 OF_MODEL: Final = (
     *("grad_accum", "num_layers", "residual", "heads", "neighbours"),
     *("kv_heads", "gated", "norm", "positions", "embedding_norm", "dropout", "optimizer", "experts", "router"),
-    *("qk_norm", "q_rank", "nope_features", "rope_features", "value_features", "mtp_layers"),
+    *("qk_norm", "q_rank", "nope_features", "rope_features", "value_features", "mtp_layers", "expert_clamp"),
 )
 """What a schedule's meta says of its model and optimizer that sizes do not."""
 

@@ -180,6 +180,10 @@ def _gpt(
             return functional.gelu(values, approximate="tanh")
         return functional.silu(values[..., 0::2]) * values[..., 1::2]
 
+    def clamped(values: Any) -> Any:
+        gate, up = values[..., 0::2].clamp(max=7), values[..., 1::2].clamp(-7, 7)
+        return gate * torch.sigmoid(1.702 * gate) * (up + 1)
+
     def dropped(values: Any, name: str, layer: int) -> Any:
         if not meta.get("dropout"):
             return values
@@ -215,7 +219,7 @@ def _gpt(
         stream = x if is_parallel else middle
         inside = norm(stream, "ln2", layer)
         if ("router.weight", layer) in weights:
-            return middle + _experts(schedule, weights, inside, layer, bent)
+            return middle + _experts(schedule, weights, inside, layer, clamped if meta.get("expert_clamp") else bent)
         return middle + dropped(linear(bent(linear(inside, "h_to_4h", layer)), "4h_to_h", layer), "mlp", layer)
 
     for layer in range(num_layers):

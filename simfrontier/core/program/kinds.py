@@ -78,6 +78,7 @@ HEAD_NORM: Final = ModelKind(  # RMSNorm; its rows, the features of one head, ar
 POINTWISE: Final = (
     ModelKind(name="gelu", words="GELU", parts=BACKWARD, needs=("operands",)),
     ModelKind(name="swiglu", words="SwiGLU", parts=BACKWARD, is_gated=True, needs=("operands",)),
+    ModelKind(name="clamped_swiglu", words="SwiGLU (clamped)", parts=BACKWARD, is_gated=True, needs=("operands",)),
     ModelKind(
         name="softmax", words="softmax", parts=BACKWARD, has_whole_rows=True, has_passes=True, needs=("results",)
     ),

@@ -1,7 +1,7 @@
 """Named mixtures of experts: their shapes, with the publication of each.
 
 Where a model is trained with sequences of several lengths, `sequence` is the one of most of its pre-training. Not
-modelled, because they take no visible time: biases of experts and routers, and gates of shared experts.
+counted among parameters: biases of experts and routers, and gates of shared experts.
 """
 
 from __future__ import annotations
@@ -56,6 +56,7 @@ _LIKE_GPT_OSS: Final = {
     "biases": True,
     "window": 128,
     "full_every": 2,
+    "expert_clamp": True,
 }
 _LIKE_MAVERICK: Final = {**_LIKE_LLAMA_4, "expert_every": 2, "ffn_hidden": 16384}
 _LIKE_DEEPSEEK: Final = {

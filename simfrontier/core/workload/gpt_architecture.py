@@ -38,6 +38,8 @@ class GptArchitecture(AttentionArchitecture):
                   them each such one has experts, beginning with the last of the first so many
     capacity      rows that an expert takes of a sample, relative to their mean; further rows are dropped, missing ones
                   are padded (None: dropless, and balanced)
+    expert_clamp  experts clamp gate and up before they bend them, as GPT-OSS's do (`gate · sigmoid(1.702 gate) ·
+                  (up + 1)` of at most 7); their biases, which no number of parameters has, come with it
     expert_groups equal groups of experts, of which the choices of a position fall into `groups_per_token` at most
     mtp_layers    depths of multi-token prediction (DeepSeek-V3, arXiv 2412.19437): each predicts one token further,
                   with a layer of the kind of the last one, and the embedding and the head of the model
@@ -71,6 +73,7 @@ class GptArchitecture(AttentionArchitecture):
     lora_rank: int | None = None
     lora_of: tuple[LoraPart, ...] | None = None
     mtp_layers: Count = 0
+    expert_clamp: bool = False
 
     def __post_init__(self) -> None:
         AttentionArchitecture.__post_init__(self)
@@ -115,6 +118,7 @@ class GptArchitecture(AttentionArchitecture):
         for key, wrong, right in (
             ("residual", self.residual == "parallel", '"sequential"'),
             ("dropout", self.dropout, "false"),
+            ("expert_clamp", self.expert_clamp and not self.gated, "gated = true"),
         ):
             if wrong:
                 raise InputError(f"model {self.name}: {key} of a model with experts; allowed: {right}")

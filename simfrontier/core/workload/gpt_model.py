@@ -54,7 +54,7 @@ class _Gpt(GptParts):
         bend = "swiglu" if shape.gated else "gelu"  # what is not linear
         num_sparse = shape.num_expert_layers
         self.mlp = GptMlp(self, bend) if num_sparse < shape.num_blocks else None
-        self.experts = Experts(self, bend) if num_sparse else None
+        self.experts = Experts(self, "clamped_swiglu" if shape.expert_clamp else bend) if num_sparse else None
         self.parts = [part for part in (self.mlp, self.experts) if part is not None]
         self.further = [FurtherToken(self, depth, self.table) for depth in range(1, shape.mtp_layers + 1)]
 
@@ -107,6 +107,7 @@ class _Gpt(GptParts):
             "experts": (shape.num_experts, 0),
             "router": (shape.router, "softmax"),
             "mtp_layers": (shape.mtp_layers, 0),
+            "expert_clamp": (int(shape.expert_clamp), 0),
         }
         return {key: value for key, (value, usual) in given.items() if value != usual}
 

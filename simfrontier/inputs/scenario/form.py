@@ -159,6 +159,7 @@ class ModelTable(Strict):
     lora_rank: Size | None = None
     lora_of: tuple[LoraPart, ...] | None = None
     mtp_layers: Annotated[int, Field(ge=0, le=8)] | None = None
+    expert_clamp: bool | None = None
     attention: Attention = "plain"
     softmax: Softmax = "fused"
     checkpointing: Checkpointing = "full"

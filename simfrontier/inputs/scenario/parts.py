@@ -43,7 +43,7 @@ TRAITS: Final = (
     *("q_rank", "kv_rank", "nope_features", "rope_features", "value_features"),
     *("dense_layers", "expert_every", "window", "full_every"),
     *("experts", "experts_per_token", "expert_ffn", "shared_ffn", "capacity", "router"),
-    *("expert_groups", "groups_per_token", "expert_skew", "lora_rank", "lora_of", "mtp_layers"),
+    *("expert_groups", "groups_per_token", "expert_skew", "lora_rank", "lora_of", "mtp_layers", "expert_clamp"),
 )  # of a GPT
 
 

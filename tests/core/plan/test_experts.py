@@ -257,6 +257,7 @@ def test_a_dense_model_has_no_experts_to_divide() -> None:
         ({"expert_groups": 4}, "groups_per_token = 1; allowed: 2 to expert_groups = 4"),
         ({"expert_skew": 1.5}, "expert_skew = 1.5; allowed: 1 or more, without capacity"),
         ({"dropout": True}, "dropout of a model with experts; allowed: false"),
+        ({"expert_clamp": True, "gated": False}, "expert_clamp of a model with experts; allowed: gated = true"),
         ({"residual": "parallel"}, 'residual of a model with experts; allowed: "sequential"'),
     ],
 )
