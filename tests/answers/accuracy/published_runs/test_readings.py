@@ -320,6 +320,12 @@ READ: list[tuple[dict[str, str], dict[str, Any]]] = [
         | {"plan": "pp 2, ep 4", "batch": "", "micro_batch": "", "checkpointing": "", "notes": "PithTrain, DualPipeV"},
         {"model.checkpointing": "none", "training.batch": 1024, "stack": "pith-train", "plan.order": "dualpipev"},
     ),
+    # whitecircle/halo: README.md
+    (
+        {"model_shape": "GPT-OSS-20B", "system": "whitecircle/halo main", "machine": "8x B300", "devices": "8"}
+        | {"plan": "tp 1, cp 8, ep 8", "notes": "grouped GEMM, FlashAttention 4"},
+        {"stack": "fsdp2-compile", "plan.dispatch": "deepep", "plan.context_by": "heads", "plan.data.family": "zero3"},
+    ),
     # awslabs/awsome-distributed-ai: bench_qwen3_pretrain.py
     (
         {"model_shape": "Qwen3-235B-A22B", "machine": "p6-b300 (8x B300, 16 EFA NICs, 6.4 Tb/s a node)"}
