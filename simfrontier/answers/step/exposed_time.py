@@ -33,7 +33,8 @@ class Exposure:
 
     `compute`: a kernel of the compute lane runs. Otherwise the time is attributed to the coarsest collective that the
     rank executes or waits in, or the exchange that it executes; else to local work of another lane (`codec`: encoding,
-    decoding, reordering); else to `idle`, which includes the pipeline bubble, in which a rank waits for other stages.
+    decoding, reordering, and copies to the host and back); else to `idle`, which includes the pipeline bubble, in which
+    a rank waits for other stages.
     """
 
     compute: float
