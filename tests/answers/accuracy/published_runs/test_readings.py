@@ -191,6 +191,17 @@ READ: list[tuple[dict[str, str], dict[str, Any]]] = [
         | {"machine": "DGX-GB200", "devices": "8"},
         {"stack": "nemo-full-graphs", "plan.dispatch": "all_to_all", "model.capacity": 1.0},
     ),
+    # more ranks of experts than a stage has
+    (
+        {"system": "NVIDIA-NeMo", "model_shape": "DeepSeekV3", "plan": "tp 1, pp 8, ep 64, vp 2", "batch": "2048"}
+        | {"machine": "DGX-GB200", "devices": "256", "micro_batch": "1", "notes": "25.09; tokendrop"},
+        {"plan.expert": 32, "plan.dispatch": "all_to_all"},
+    ),
+    (
+        {"system": "NVIDIA-NeMo", "model_shape": "GPT OSS 120B", "plan": "tp 1, ep 64", "devices": "64"}
+        | {"machine": "DGX-GB200", "notes": "26.04 NeMo", "batch": "1280"},
+        {"stack": "nemo-gpt-oss", "model.expert_clamp": True},
+    ),
     # 32 sequences a rank in as many micro-batches as stages
     (
         {"system": "torchtitan", "plan": "FSDP 8 x TP 8 x PP 8", "devices": "512", "batch": "256", "micro_batch": "32"}
