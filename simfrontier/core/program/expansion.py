@@ -231,7 +231,7 @@ def _waits(program: ExpandedProgram, schedule: Schedule) -> list[tuple[Wait, ...
         for lane, count in held_by_host:
             if count > need[lane]:
                 need[lane] = count
-        for lane, count in pools.room(index):
+        for lane, count in pools.room(index) if pools.pooled else ():
             if count > need[lane]:
                 need[lane] = count
         need[own_lane] = 0
@@ -286,7 +286,7 @@ class _Pools:
         self.program = program
         self.pooled = {t.name: (t.pool, t.num_elements) for t in schedule.tensors.values() if t.pool is not None}
         self.last: dict[Ref, int] = {}
-        for index, reads in enumerate(program.reads):
+        for index, reads in enumerate(program.reads if self.pooled else ()):
             for ref in reads:
                 if ref.name in self.pooled:
                     self.last[ref] = index
@@ -299,7 +299,7 @@ class _Pools:
         """Allocate the buffers that op `index` writes from their pools, and return the ops that it must wait for until
         the buffers fit."""
         waits: list[Wait] = []
-        for ref in self.program.writes[index] if self.pooled else ():
+        for ref in self.program.writes[index]:
             if ref.name in self.pooled:
                 pool, elements = self.pooled[ref.name]
                 assert pool is not None
