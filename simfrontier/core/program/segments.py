@@ -18,7 +18,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
-from simfrontier.core.program.expansion import ExpandedProgram, Wait, expand
+from simfrontier.core.program.expansion import ExpandedProgram, Wait, expand, without_garbage_collection
 from simfrontier.core.program.ir import HOST, Call, Collective, Compute, Exchange, Op, Ref, Role, Schedule
 from simfrontier.core.program.kinds import CALL
 
@@ -215,6 +215,7 @@ def segmented(schedule: Schedule, role: Role, whole: bool = True) -> SegmentedPr
             cuts.setdefault(number_of[node], set()).update(segment.begin + place for place in places)
 
 
+@without_garbage_collection()
 def segmented_roles(
     schedule: Schedule, program: ExpandedProgram | None = None, whole: bool = True
 ) -> tuple[SegmentedProgram, ...]:
