@@ -186,7 +186,10 @@ def case_of(
     )
     most = max(len(layers) for chunks in case.groups for layers in chunks)
     if options.offload_activations > most:
-        raise InputError(f"offload_activations = {options.offload_activations}: a stage has {most} layers in a row")
+        text = (
+            f"offload_activations = {options.offload_activations}; allowed: 0 to {most}, the layers in a row of a stage"
+        )
+        raise InputError(text)
     return case
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Final
 
@@ -37,19 +37,34 @@ def beside(folder: Path, name: str) -> Path:
 
 # ── model ──
 
+OF_EXPERTS: Final = (
+    *("experts_per_token", "expert_ffn", "shared_ffn", "dense_layers", "expert_every", "capacity", "router"),
+    *("expert_groups", "groups_per_token", "expert_skew", "expert_clamp"),
+)  # which change nothing of a dense model
 TRAITS: Final = (
     *("residual", "tied", "ffn_hidden", "gated", "kv_heads", "head_dim", "norm", "biases", "positions"),
     *("embedding_norm", "causal", "vocabulary_multiple", "dropout", "qkv_biases", "qk_norm"),
     *("q_rank", "kv_rank", "nope_features", "rope_features", "value_features"),
-    *("dense_layers", "expert_every", "window", "full_every"),
-    *("experts", "experts_per_token", "expert_ffn", "shared_ffn", "capacity", "router"),
-    *("expert_groups", "groups_per_token", "expert_skew", "lora_rank", "lora_of", "mtp_layers", "expert_clamp"),
+    *("window", "full_every", "lora_rank", "lora_of", "mtp_layers", "experts", *OF_EXPERTS),
 )  # of a GPT
 
 
 def shape_of(table: ModelTable) -> Shape:
     """Return the shape of a named model, changed by the settings of the table; or a user-defined shape, for which the
-    table must set every size. Raises InputError."""
+    table must set every size. Raises InputError, also for settings of experts that the shape lacks."""
+    shape = _shape_of(table)
+    if getattr(shape, "experts", None) is None:
+        defaults = {each.name: each.default for each in fields(GptShape)}
+        idle = [key for key in OF_EXPERTS if getattr(table, key) not in (None, defaults[key])]
+        if table.narrow_products == "experts":
+            idle.append("narrow_products")
+        if idle:
+            raise InputError(f"model.{idle[0]}: {table.name} has no experts; missing: model.experts")
+    return shape
+
+
+def _shape_of(table: ModelTable) -> Shape:
+    """Return the shape that the table describes."""
     sizes = {key: getattr(table, key) for key in dict.fromkeys((*sizes_of(GptShape), *sizes_of(MlpShape)))}
     given = {key: value for key, value in sizes.items() if value is not None}
     traits = {key: getattr(table, key) for key in TRAITS if getattr(table, key) is not None}

@@ -64,7 +64,7 @@ def _table(part: str, words: list[str]) -> dict[str, Any]:
             data = family
         else:
             known = (*DEGREES, *DEGREES.values(), *FAMILIES)
-            raise InputError(f"plan {part!r}: {word!r}; {nearest(word, known)}")
+            raise InputError(f"plan {part!r}: {word!r}; {nearest(word, known)}; other keys: --set plans.NAME.KEY=VALUE")
     if not grid:
         return {"family": data}
     table = {"family": "megatron", **grid, "data": {"family": data or ON_DATA}}

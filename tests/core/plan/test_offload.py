@@ -116,7 +116,10 @@ def test_a_fast_link_hides_copies_and_a_slow_one_takes_their_bytes() -> None:
 
 @pytest.mark.parametrize(
     ("num", "rate", "words"),
-    [(7, 1e9, "offload_activations = 7: a stage has 6 layers in a row"), (2, 0.0, "host.copy_bytes_per_s")],
+    [
+        (7, 1e9, "offload_activations = 7; allowed: 0 to 6, the layers in a row of a stage"),
+        (2, 0.0, "host.copy_bytes_per_s"),
+    ],
 )
 def test_what_is_refused(num: int, rate: float, words: str) -> None:
     with pytest.raises(InputError, match=words):

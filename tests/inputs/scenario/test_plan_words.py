@@ -43,6 +43,7 @@ def test_names_are_no_words(text: str) -> None:
     [
         ("tp", "tp ; allowed: tp once, with a number of ranks"),
         ("tp 2 tp 4", "tp 4; allowed: tp once"),
+        ("ep 8 dispatch deepep", "other keys: --set plans.NAME.KEY=VALUE"),
         ("tp 0", "tp 0; allowed"),
         ("tp 2 zero1 zero3", "'zero3'"),
         ("tp 2 zro3", 'did you mean "zero3"?'),

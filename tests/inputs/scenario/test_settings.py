@@ -10,9 +10,12 @@ from typing import Any
 
 import pytest
 
+from simfrontier.base.errors import InputError
 from simfrontier.core.collectives import Calibration, CallTable, MeasuredPoint, write_calibration
 from simfrontier.core.workload import find_model
 from simfrontier.inputs.scenario import load_scenario, parse_setting, refuse_variations, scenario_of
+from simfrontier.inputs.scenario.form import ModelTable
+from simfrontier.inputs.scenario.parts import shape_of
 from tests.invoke import ROOT, TOY
 from tests.scenario_files import SCENARIOS
 
@@ -52,6 +55,15 @@ def test_a_model_differs_in_what_is_set() -> None:
     assert scenario.shape == replace(find_model("tiny"), **settings)  # type: ignore[type-var]
     back = load_scenario(TOY, {"model.name": "llama-3-8b", "model.gated": False, "model.biases": True})
     assert back.shape == replace(find_model("llama-3-8b"), gated=False, biases=True)  # type: ignore[type-var]
+
+
+@pytest.mark.parametrize(
+    "setting", [{"capacity": 1.5}, {"router": "sigmoid"}, {"expert_clamp": True}, {"narrow_products": "experts"}]
+)
+def test_settings_of_experts_that_a_model_lacks_are_refused(setting: dict[str, Any]) -> None:
+    (key,) = setting
+    with pytest.raises(InputError, match=f"model.{key}: llama-3-8b has no experts; missing: model.experts"):
+        shape_of(ModelTable(name="llama-3-8b", linear_precision="fp8", **setting))
 
 
 def test_a_setting_of_every_plan_is_one_of_each_at_every_size() -> None:
