@@ -34,6 +34,16 @@ def test_mean_tiles_lie_between_the_rows_and_a_tile_more(rows: int, tile: int) -
     assert rows / tile <= mean_tiles(rows, tile) + 1e-9 <= rows / tile + 1.0
 
 
+def test_fused_attention_is_slower_for_few_keys_and_narrow_heads() -> None:
+    """A start as long as 4,096 keys is half of the time for as many keys, two thirds for 2,048; that of 128 features
+    the same. More keys and wider heads gain nothing."""
+    kernels = Kernels(attention_keys=4096.0, attention_features=128.0)
+    assert kernels.attention_share(2048, 128) == pytest.approx(2 / 3)
+    assert kernels.attention_share(4096, 64) == pytest.approx(2 / 3)
+    assert kernels.attention_share(2048, 64) == pytest.approx(4 / 9)
+    assert kernels.attention_share(8192, 256) == 1.0 == Kernels().attention_share(1, 1)
+
+
 def test_one_full_wave_runs_at_full_rate() -> None:
     # 4 tiles of 256 × 128 on 4 units: 512 × 256 in one wave
     assert FREE.slowdown(512, 256, 64, batch=1, units=4) == 1.0

@@ -101,7 +101,7 @@ def read_runs(*paths: Path) -> tuple[Run, ...]:
 
 def is_of_runs(path: Path) -> bool:
     """Return whether a CSV file has the columns of published runs rather than those of collectives."""
-    return columns_of(path) >= {"model_shape", "plan", "unit"} or _has_grid(path)
+    return "model_shape" in columns_of(path) or _has_grid(path)
 
 
 def _has_grid(path: Path) -> bool:

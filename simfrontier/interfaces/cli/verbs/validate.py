@@ -39,7 +39,9 @@ def validate(
     ] = None,
     data: Annotated[
         list[Path] | None,
-        typer.Option(help="your own measurements: times of collectives (formats as in calibrate) or training runs"),
+        typer.Option(
+            help="your own measurements: times of collectives (as in calibrate) or training runs (docs/accuracy.md)"
+        ),
     ] = None,
     cross: Annotated[
         bool | None,

@@ -230,3 +230,11 @@ def test_degrees_in_columns_and_plans_are_counts() -> None:
     assert _fault(grid | {"tp": "x"}) == 'tp: got "x", allowed: a whole number of 1 or more, or empty'
     assert _fault({"plan": "tp 2, pp -4"}) == 'plan: got "pp -4", allowed: degrees of 1 or more'
     assert _fault({"plan": "tp-2 pp-4", "batch": "4M tokens", "seq": "4,096", "micro_batch": "~2"}) == ""
+
+
+def test_a_table_of_runs_without_some_columns_says_which_lack(tmp_path: Path) -> None:
+    path = tmp_path / "mine.csv"
+    path.write_text("machine,system,model_shape,plan,devices,value\n", encoding="utf-8")
+    done = invoke("validate", path)
+    assert done.code == 2
+    assert "line 1: missing columns: batch, seq, micro_batch, checkpointing, precision, unit, notes" in done.err
