@@ -36,12 +36,11 @@ def of(done: RunsValidation, system: str) -> float:
 
 
 def test_runs_are_expressed_or_said(shipped: RunsValidation) -> None:
-    """Of the first table nearly all; of the second the dense ones, not all of which state
-    batch and grid."""
+    """Nearly all of both tables; the others say why not."""
     assert len(shipped.rows) == len(shipped_runs()) == 238 + 503
     of_first = [each for each in shipped.predicted if TABLES[0].name in each.row.where]
     assert len(of_first) >= 233
-    assert len(shipped.predicted) - len(of_first) >= 150
+    assert len(shipped.predicted) - len(of_first) >= 440
     assert all(each.why for each in shipped.rows if each.prediction is None)
 
 
@@ -86,17 +85,20 @@ def test_left_out_errors_are_as_promised(shipped: RunsValidation) -> None:
     assert np.mean([abs(each.error or 0.0) for each in amd]) <= 0.15
 
 
-@pytest.mark.xfail(
-    strict=True, reason="its scripts inherit dropout, which jobs on other machines of A100 lack, or err on, too"
-)
 def test_left_out_errors_of_selene(shipped: RunsValidation) -> None:
     assert of(shipped, "SC21") <= 0.08
 
 
-@pytest.mark.xfail(strict=True, reason="laws of experts' kernels and dispatchers, and of JAX's programs, are to come")
+def test_left_out_errors_of_all(shipped: RunsValidation) -> None:
+    assert shipped.overall is not None
+    assert np.mean([abs(each.error or 0.0) for each in shipped.predicted]) <= 0.13
+    assert np.median([abs(each.error or 0.0) for each in shipped.predicted]) <= 0.09
+
+
+@pytest.mark.xfail(strict=True, reason="experts launched by the host, and kernels of GPT-OSS and Moonlight in NeMo")
 def test_left_out_errors_of_experts(shipped: RunsValidation) -> None:
     of_experts = errors(shipped, "experts")
-    assert len(of_experts) >= 130
+    assert len(of_experts) >= 230
     assert np.mean(of_experts) <= 0.15
 
 
@@ -106,7 +108,8 @@ def test_nine_of_ten_left_out_runs_lie_inside_their_interval(shipped: RunsValida
 
 
 @pytest.mark.xfail(
-    strict=True, reason="jobs on Grand Teton: products beside collectives, FP8 by rows and with tensor parallelism"
+    strict=True,
+    reason="Grand Teton: products beside collectives, FP8 by rows; H800 and MI300X: what is not told",
 )
 def test_four_of_five_lie_inside_on_each_machine_with_ten(shipped: RunsValidation) -> None:
     many = {name: each.covered or 0.0 for name, each in shipped.by_machine().items() if each.count >= 10}
