@@ -23,7 +23,7 @@ class Estimate:
     """Estimated step of a plan, in seconds and bytes. `step_s`: step time in closed form, without contention; at least
     `floor_s`, a lower bound on the simulated step time. `peak_bytes`: on the fullest rank. `busy_s`: busy time of the
     compute lane, of which matrix products of weights take `products_s`; `aside_s`: time of collectives of weights and
-    gradients on other lanes (0 in pipelines, where they are few).
+    gradients on other lanes (0 in pipelines, where they are few); `end_s`: time of the step after its last micro-batch.
     """
 
     step_s: float
@@ -32,6 +32,7 @@ class Estimate:
     busy_s: float = 0.0
     products_s: float = 0.0
     aside_s: float = 0.0
+    end_s: float = 0.0
 
     def __post_init__(self) -> None:
         if self.step_s < self.floor_s:  # a few layers say only roughly what many take; the bound is certain
@@ -58,6 +59,7 @@ def estimate(case: Case, small_schedules: SmallSchedules) -> Estimate:
         busy_s=_extended(case.grad_accum, at, lambda small: small.kernels_s),
         products_s=case.grad_accum * at(lambda small: small.products_s),
         aside_s=_extended(case.grad_accum, at, lambda small: small.aside_s),
+        end_s=at(_end_s),
     )
 
 
@@ -136,7 +138,7 @@ def _of_pipeline(case: Case, pair: SmallSteps, small_schedules: SmallSchedules) 
     fill_s = fill_s * _waiting_share(case) + 2 * there_s
     if case.plan.gathers_once:
         fill_s += max(0.0, first(lambda small: small.micro_s[0]) - first(middle)) / pipeline.chunks
-    end_s = max(line(lambda small: small.step_s - small.micro_s[-1]) for line in lines)
+    end_s = max(line(_end_s) for line in lines)
 
     def least(small: SmallStep) -> float:
         return small.floor_s[1] - small.floor_s[0]
@@ -150,7 +152,13 @@ def _of_pipeline(case: Case, pair: SmallSteps, small_schedules: SmallSchedules) 
         step_s=fill_s + last(middle) + (micros - 1) * pace_s + end_s,
         floor_s=fill_least_s + micros * least_s,
         peak_bytes=max(_stage_bytes(case, pair, stage, line, bare) for stage, line in enumerate(lines)),
+        end_s=end_s,
     )
+
+
+def _end_s(small: SmallStep) -> float:
+    """Return the time after the last micro-batch in seconds."""
+    return small.step_s - small.micro_s[-1]
 
 
 def _waiting_share(case: Case) -> float:

@@ -94,15 +94,15 @@ class JobStep:
         return replace(alone, step_s=max(alone.step_s, alone.busy_s + beside * loss))
 
     def _launched(self, whole: Estimate) -> Estimate:
-        """Return the estimate with a step that takes at least as long as the host of a rank takes for its layers of
-        experts: it waits for the numbers of rows in each of them, and so is never far ahead of the device."""
+        """Return the estimate with micro-batches that take at least as long as the host of a rank takes for its layers
+        of experts: it waits for the numbers of rows in each of them, and so is never far ahead of the device."""
         case, host = self.case, self._small.prices.machine.host
         if not isinstance(case.shape, GptShape) or not case.shape.num_expert_layers:
             return whole
         layers = math.ceil(case.shape.num_expert_layers / case.stages)
         passes = layers * (case.grad_accum + (case.stages - 1) / case.chunks)
         host_s = passes * (host.experts_s * (1.0 + case.recomputed_share) + host.experts_backward_s)
-        return replace(whole, step_s=max(whole.step_s, host_s))
+        return replace(whole, step_s=max(whole.step_s, host_s + whole.end_s))
 
     @property
     def timed(self) -> TimedStep:
