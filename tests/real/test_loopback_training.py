@@ -179,7 +179,7 @@ def test_ranks_split_the_batch_and_no_sample_is_seen_twice() -> None:
         rank.load(5)
     for micro in range(2):
         whole = batch(made, 0, 5, micro)
-        labels = np.concatenate([rank.training_state.labels[micro] for rank in ranks])
-        assert np.array_equal(labels, whole.labels)
+        labels = np.concatenate([rank.training_state.labels[0, micro] for rank in ranks])
+        assert np.array_equal(labels, whole.labels[0])
     assert not np.array_equal(batch(made, 0, 5, 0).inputs, batch(made, 0, 5, 1).inputs)
     assert not np.array_equal(batch(made, 0, 5, 0).inputs, batch(made, 0, 6, 0).inputs)
