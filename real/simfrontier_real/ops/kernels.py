@@ -26,6 +26,8 @@ from simfrontier_real.ops.layout import block_of, first_index, local_shape
 from simfrontier_real.ops.operands import Kernel, Operands
 
 RATE = 0.1  # Megatron-LM's default (--hidden-dropout, --attention-dropout)
+# Of GPT-OSS's experts (huggingface/transformers@v4.55.0 src/transformers/models/gpt_oss/modeling_gpt_oss.py).
+CLAMP, SLOPE = 7, 1.702
 
 
 def mask(name: str, layer: int, micro: int, shape: tuple[int, ...]) -> Any:
@@ -216,17 +218,17 @@ def _swiglu(operands: Operands) -> None:
 
 
 def _clamped_swiglu(operands: Operands) -> None:
-    """Compute gate · sigmoid(1.702 gate) · (up + 1) of gate up to 7 and up from -7 to 7, or its backward (GPT-OSS)."""
+    """Compute gate · sigmoid(SLOPE gate) · (up + 1) of gate up to CLAMP and up from -CLAMP to it, or its backward."""
     xp, wide = operands.xp, operands.wide
     both = wide(operands.activations()[1][1] if operands.is_backward else operands.activations()[0][1])
     pairs = xp.reshape(both, (*both.shape[:-1], -1, 2))
-    low, high = pairs[..., 0] < 7, xp.abs(pairs[..., 1]) < 7
-    gate = xp.where(low, pairs[..., 0], xp.full_like(pairs[..., 0], 7))
-    up = xp.where(high, pairs[..., 1], 7 * xp.sign(pairs[..., 1])) + 1
-    share = 0.5 * (1 + xp.tanh(0.5 * 1.702 * gate))
+    low, high = pairs[..., 0] < CLAMP, xp.abs(pairs[..., 1]) < CLAMP
+    gate = xp.where(low, pairs[..., 0], xp.full_like(pairs[..., 0], CLAMP))
+    up = xp.where(high, pairs[..., 1], CLAMP * xp.sign(pairs[..., 1])) + 1
+    share = 0.5 * (1 + xp.tanh(0.5 * SLOPE * gate))
 
     def backward(above: Array) -> Array:
-        d_gate, d_up = above * up * share * (1 + 1.702 * gate * (1 - share)) * low, above * gate * share * high
+        d_gate, d_up = above * up * share * (1 + SLOPE * gate * (1 - share)) * low, above * gate * share * high
         return xp.reshape(xp.stack([d_gate, d_up], axis=-1), both.shape)
 
     _put_bent(operands, gate * share * up, backward)
