@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from simfrontier.answers.accuracy.published_runs.table import Run
 from simfrontier.base.io import Strict, Text, read_toml, typed
@@ -82,13 +82,13 @@ _NUMBER: Final = re.compile(r"[0-9][0-9,]{0,17}")
 _FRACTION: Final = re.compile(r"[0-9]+\.[0-9]+|[0-9]*\.?[0-9]+e[0-9]+")
 
 
-def _compiled(pattern: str) -> str:
-    """Return the pattern if it is a valid regular expression. Raises ValueError otherwise."""
+def _compiled(pattern: object) -> re.Pattern[str]:
+    """Return the compiled pattern, which ignores case: `re` keeps fewer patterns than there are rules. Raises
+    ValueError for what is no regular expression."""
     try:
-        re.compile(pattern)
+        return re.compile(str(pattern), re.IGNORECASE)
     except re.error as error:
         raise ValueError(f"not a regular expression: {error}") from error
-    return pattern
 
 
 def _named(shape: str) -> str:
@@ -99,7 +99,7 @@ def _named(shape: str) -> str:
 
 
 Keys = dict[str, str | int | float | bool | list[str]]
-Pattern = Annotated[str, AfterValidator(_compiled)]
+Pattern = Annotated[re.Pattern[str], BeforeValidator(_compiled)]
 
 
 class Tables(Strict):
@@ -139,7 +139,7 @@ class Rule(Strict):
         """Return the named groups if all patterns of the rule match the run, else None."""
         groups: dict[str, str] = {}
         for column, pattern in self.where.items():
-            match = re.search(pattern, run[column], re.IGNORECASE)
+            match = pattern.search(run[column])
             if match is None:
                 return None
             groups.update({name: text or "" for name, text in match.groupdict().items()})
