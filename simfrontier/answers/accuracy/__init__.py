@@ -24,9 +24,16 @@ from simfrontier.answers.accuracy.predictors.calls import (
     shipped_harnesses as shipped_harnesses,
 )
 from simfrontier.answers.accuracy.predictors.rates import BoundedRate as BoundedRate
+from simfrontier.answers.accuracy.published_runs.facts import JobFacts as JobFacts, facts_of as facts_of
 from simfrontier.answers.accuracy.published_runs.fit import load_parameters as load_parameters
+from simfrontier.answers.accuracy.published_runs.job import Job as Job, job_of as job_of
 from simfrontier.answers.accuracy.published_runs.left_out import step_factor as step_factor, sure_lead as sure_lead
-from simfrontier.answers.accuracy.published_runs.step import ModelKind as ModelKind, model_kind_of as model_kind_of
+from simfrontier.answers.accuracy.published_runs.rates import Rate as Rate
+from simfrontier.answers.accuracy.published_runs.step import (
+    JobStep as JobStep,
+    ModelKind as ModelKind,
+    model_kind_of as model_kind_of,
+)
 from simfrontier.answers.accuracy.published_runs.table import (
     Run as Run,
     is_of_runs as is_of_runs,

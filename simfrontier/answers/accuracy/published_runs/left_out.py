@@ -9,16 +9,17 @@ from dataclasses import asdict, dataclass, fields
 from functools import cache, cached_property
 from itertools import combinations
 from pathlib import Path
-from typing import Final, get_args
+from typing import Any, Final, get_args
 
 import numpy as np
 
+from simfrontier.answers.accuracy.published_runs.facts import JobFacts
 from simfrontier.answers.accuracy.published_runs.fit import load_parameters
 from simfrontier.answers.accuracy.published_runs.step import ModelKind
 from simfrontier.answers.accuracy.published_runs.table import Run
 from simfrontier.answers.step import NORMAL_90
 from simfrontier.base.wholefile import write_whole
-from simfrontier.inputs.measured import read_lines
+from simfrontier.inputs.measured import Line, read_lines
 
 LEFT_OUT: Final = Path(__file__).parent / "left_out.csv"
 COVERED: Final = 0.9  # probability that an interval contains the measured value, and that a sure ranking is right
@@ -38,7 +39,7 @@ class LeftOut:
     `peak_tflops`: of one of its devices, 16-bit numbers, which stands for the kind of device; `job`: runs of one source
     with the same job differ in nothing but plan and micro-batch; `sd`: standard deviation of the logarithm of the step
     time by the fit, by what the source does not state, and by `spread` of the parameters' file; `model`: the kind of
-    model, whose runs alone say how far others of it are off.
+    model, whose runs alone say how far others of it are off; `facts`: by which the run is listed and compared.
     """
 
     run: str
@@ -50,6 +51,7 @@ class LeftOut:
     predicted_s: float
     measured_s: float
     sd: float
+    facts: JobFacts
     model: ModelKind = "dense"
 
     @property
@@ -235,8 +237,7 @@ def rankings_of(leads: Sequence[Lead], sure_lead: Callable[[str], float]) -> Ran
 
 # ── the shipped table ──
 
-_COLUMNS: Final = tuple(field.name for field in fields(LeftOut))
-_NUMBERS: Final = ("peak_tflops", "predicted_s", "measured_s", "sd")
+_TYPES: Final = {each.name: each.type for form in (LeftOut, JobFacts) for each in fields(form) if each.name != "facts"}
 
 
 def calibrations_of(rows: Sequence[LeftOut]) -> dict[ModelKind, Calibration]:
@@ -268,16 +269,26 @@ def step_factor(peak_flops_per_s: float, model: ModelKind) -> float:
 def read_left_out(path: Path) -> tuple[LeftOut, ...]:
     """Read a table of left-out runs. Raises InputError."""
     rows = []
-    for line in read_lines(path, _COLUMNS):
-        numbers = {name: line.above_zero(name, "a number above 0") for name in _NUMBERS}
-        texts = {name: line.cells[name] for name in _COLUMNS if name not in _NUMBERS}
-        rows.append(LeftOut(**texts, **numbers))  # type: ignore[arg-type]
+    for line in read_lines(path, tuple(_TYPES)):
+        values = {name: _value(line, name) for name in _TYPES}
+        facts = JobFacts(**{each.name: values.pop(each.name) for each in fields(JobFacts)})
+        rows.append(LeftOut(**values, facts=facts))
     return tuple(rows)
+
+
+def _value(line: Line, name: str) -> Any:
+    """Return the value of a column in the type of its field."""
+    match _TYPES[name]:
+        case "float":
+            return line.above_zero(name, "a number above 0")
+        case "int":
+            return line.integer(name, least=0)
+    return line.cells[name]
 
 
 def write_left_out(path: Path, rows: Sequence[LeftOut]) -> None:
     """Write a table of left-out runs, numbers with five digits."""
     import pandas as pd
 
-    table = pd.DataFrame([asdict(row) for row in rows], columns=_COLUMNS)
+    table = pd.DataFrame([{**asdict(row), **asdict(row.facts)} for row in rows], columns=list(_TYPES))
     write_whole(path, table.to_csv(index=False, float_format="%.5g", lineterminator="\n"))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, Literal
 
+from simfrontier.answers.accuracy.published_runs.facts import JobFacts, facts_of
 from simfrontier.answers.accuracy.published_runs.job import PLAN, Job, job_of
 from simfrontier.answers.accuracy.published_runs.rates import value_of
 from simfrontier.answers.accuracy.published_runs.rules import Unknown
@@ -123,13 +124,15 @@ class JobStep:
             shape=shape,
             samples=self.job.steps * self.case.samples,
             recomputes=self.case.checkpointing == "full",
+            facts=facts_of(self.job.scenario, self.case, self.job.steps),
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimedStep:
     """A timed step, without the schedules used for timing: seconds, bytes on the fullest device, and the inputs needed
-    for the value of the row: model, sequences (`samples`), and whether activations are recomputed.
+    for the value of the row: model, sequences (`samples`), and whether activations are recomputed; and the `facts` by
+    which the run is listed.
     """
 
     job: Job
@@ -138,6 +141,7 @@ class TimedStep:
     shape: GptShape
     samples: float
     recomputes: bool
+    facts: JobFacts
 
     def value(self, step_s: float) -> float:
         """Return the value, in the unit of the row, of a step that takes `step_s` seconds."""

@@ -282,6 +282,7 @@ def _left_out(step: TimedStep, step_s: float, sd: float) -> LeftOut:
         measured_s=step.measured_s,
         sd=sd,
         model=model_kind_of(step.shape),
+        facts=step.facts,
     )
 
 

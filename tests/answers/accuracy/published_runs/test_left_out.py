@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from simfrontier.answers.accuracy.published_runs.facts import JobFacts
 from simfrontier.answers.accuracy.published_runs.left_out import (
     COVERED,
     IN_VIEW,
@@ -25,6 +26,24 @@ from tests.accuracy import changes, families_of, read_baseline, write_baseline
 from tests.answers.accuracy.published_runs.rows import run
 
 PEAK = 100e12
+FACTS = JobFacts(
+    shape="",
+    layers=2,
+    billions=1.0,
+    token_gflops=6.0,
+    lora_rank=0,
+    devices=8,
+    batch=8,
+    micro_batch=1,
+    sequence=2048,
+    precision="bf16",
+    checkpointing="none",
+    tensor=1,
+    pipeline=1,
+    context=1,
+    expert=1,
+    data="zero3",
+)
 
 
 def row(source: str, off: float, sd: float = 0.1, **changed: object) -> LeftOut:
@@ -39,6 +58,7 @@ def row(source: str, off: float, sd: float = 0.1, **changed: object) -> LeftOut:
         predicted_s=math.exp(off),
         measured_s=1.0,
         sd=sd,
+        facts=FACTS,
     )
     return replace(made, **changed)  # type: ignore[arg-type]
 
