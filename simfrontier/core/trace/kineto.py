@@ -2,7 +2,8 @@
 
 Sources: pytorch/kineto, libkineto/src/output_json.cpp (events, and the keys of collectives) and
 libkineto/src/CuptiActivity.cpp (waits of streams for events); pytorch/pytorch, torch/csrc/profiler/util.cpp
-(saveNcclMeta) and torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp (names of collectives). Times are in microseconds.
+(saveNcclMeta), torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp (names of collectives), Ops.cpp and
+ProcessGroupGloo.cpp there (ops of the host, and the events of gloo that carry them out). Times are in microseconds.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ SOURCE_RANK: Final = "Src Rank"
 TARGET_RANK: Final = "Dst Rank"
 WAIT_STREAM: Final = "wait_on_stream"
 WAIT_RECORD: Final = "wait_on_cuda_event_record_corr_id"
+DIMS: Final = "Input Dims"
+TYPES: Final = "Input type"
 OWN: Final = "simfrontier"  # the only key that is not Kineto's: attributes of a simulated op
 
 # ── names ──
@@ -64,10 +67,11 @@ COLLECTIVES: Final[Mapping[str, Meaning]] = {
     "send": "send",
     "recv": "recv",
 }
+BARRIER: Final = "barrier"
 LIKE: Final = {  # calls that no schedule has, read as another call with equal bytes in a ring
     **dict.fromkeys(("broadcast", "_broadcast_oop"), "broadcast taken for an all-gather of its bytes"),
     **dict.fromkeys(("reduce", "_reduce_oop"), "reduce taken for a reduce-scatter of its bytes"),
-    "barrier": "barrier taken for an all-reduce of one number",
+    BARRIER: "barrier taken for an all-reduce of one number",
 }
 WRITTEN: Final[Mapping[Meaning, str]] = {
     "all_gather": "_allgather_base",
@@ -89,11 +93,32 @@ NCCL_KERNELS: Final = "nccl"  # prefix of the names of its kernels, and of RCCL'
 NCCL_CALLS: Final = "nccl:"  # prefix of the host's annotations of calls, and of RCCL's
 DEVICE_BACKENDS: Final = ("nccl", "rccl")  # of process groups whose tensors are in a device's memory
 HOST_BACKENDS: Final = ("gloo", "mpi")  # of process groups whose tensors may be in the host's memory
+GLOO: Final = "gloo:"  # prefix of the events of gloo's threads
+HOST_CALL: Final = "c10d::"  # prefix of the ops of torch.distributed that make calls
+HOST_WAIT: Final = "_c10d_functional::wait_tensor"
+HOST_CALLS: Final[Mapping[str, tuple[str, str]]] = {  # op → the call as NCCL names it, the event of gloo's thread
+    "c10d::allreduce_": ("allreduce", "gloo:all_reduce"),
+    "c10d::allreduce_coalesced_": ("allreduce_coalesced", "gloo:all_reduce"),
+    "c10d::allgather_": ("allgather", "gloo:all_gather"),
+    "c10d::_allgather_base_": ("_allgather_base", "gloo:all_gather"),
+    "c10d::allgather_into_tensor_coalesced_": ("allgather_into_tensor_coalesced", "gloo:all_gather"),
+    "c10d::_reduce_scatter_base_": ("_reduce_scatter_base", "gloo:all_reduce"),
+    "c10d::alltoall_": ("all_to_all", "gloo:all_to_all"),
+    "c10d::alltoall_base_": ("alltoall_base", "gloo:all_to_all"),
+    "c10d::broadcast_": ("broadcast", "gloo:broadcast"),
+    "c10d::reduce_": ("reduce", "gloo:reduce"),
+    "c10d::barrier": (BARRIER, "gloo:barrier"),
+}
 DTYPES: Final[Mapping[str, int]] = {  # c10::ScalarType → bytes
     **dict.fromkeys(("Byte", "Char", "Bool", "Float8_e5m2", "Float8_e4m3fn", "Float8_e5m2fnuz", "Float8_e4m3fnuz"), 1),
     **dict.fromkeys(("Short", "Half", "BFloat16"), 2),
     **dict.fromkeys(("Int", "Float"), 4),
     **dict.fromkeys(("Long", "Double"), 8),
+}
+CPP_TYPES: Final[Mapping[str, str]] = {  # types of operands, as C++ names them → c10::ScalarType
+    **{"unsigned char": "Byte", "signed char": "Char", "bool": "Bool", "short": "Short", "int": "Int"},
+    **{"long int": "Long", "long": "Long", "float": "Float", "double": "Double"},
+    **{"c10::Half": "Half", "c10::BFloat16": "BFloat16"},
 }
 WRITTEN_DTYPES: Final[Mapping[str, str]] = {  # of plain numbers, by their names here
     **{"fp64": "Double", "fp32": "Float", "fp16": "Half", "bf16": "BFloat16", "int64": "Long", "uint8": "Byte"},

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -12,6 +11,7 @@ from typing import Any, Final
 from simfrontier.base.errors import InputError, wrong
 from simfrontier.base.limits import KINETO_OPS
 from simfrontier.core.trace import kineto as form
+from simfrontier.inputs.profiler.host_work import host_work
 from simfrontier.inputs.profiler.rank_trace import (
     DeviceModel,
     EventWait,
@@ -24,9 +24,7 @@ from simfrontier.inputs.profiler.rank_trace import (
 )
 from simfrontier.inputs.profiler.trace_events import TraceEvent, event_of, events_of, head_of, steps_of
 
-_TICK_US: Final = 1e-3  # of the profiler's clock: ends are rounded to it
 _TICK_S: Final = 1e-9
-_GLOO: Final = "gloo:"  # events of gloo's own threads
 _LONGEST_NAME: Final = 128  # characters
 
 
@@ -83,7 +81,7 @@ def read_rank(path: Path, step: str | None = None) -> RankTrace:
     if not on_device and (job := _job_on_devices(head, read)):
         text = f"no event of a device in the trace of a job on devices ({job}); allowed: traces with their kernels"
         raise InputError(f"{text} (activities = [ProfilerActivity.CPU, ProfilerActivity.CUDA])", where=where)
-    steps = steps_of(read.steps or read.steps_on_device, _launched(read), where)
+    steps = steps_of(read.steps or read.steps_on_device, _launched(read, head), where)
     chosen = steps.taken(step)
     if not chosen.events:
         raise InputError("no kernel, and no collective of the host, in this step", where=where)
@@ -110,10 +108,10 @@ def read_rank(path: Path, step: str | None = None) -> RankTrace:
     )
 
 
-def _launched(read: _Read) -> Iterator[tuple[float, TraceEvent]]:
+def _launched(read: _Read, head: Mapping[str, Any]) -> Iterator[tuple[float, TraceEvent]]:
     """Yield the kernels of a trace with their launch times. The start time takes the place of the launch time if only
     the device has annotated steps, and for kernels whose launch is not in the trace."""
-    for event in read.device or _outermost(read.host, read.where):
+    for event in read.device or host_work(read.host, head.get("distributedInfo", {}), read.where):
         launched_us, _ = _launch_of(read, event)
         yield launched_us if read.steps or not read.steps_on_device else event.begin_us, event
 
@@ -203,35 +201,6 @@ def _device(head: Mapping[str, Any]) -> DeviceModel | None:
 def _listed(value: Any) -> list[Mapping[str, Any]]:
     """Return the objects in a list; empty for any other value."""
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
-
-
-def _outermost(events: Sequence[TraceEvent], where: str) -> list[TraceEvent]:
-    """Return the communication calls of host threads, and those other events that neither lie within another event nor
-    contain a call. Calls of gloo's own threads lie within other calls."""
-    calls: dict[str, list[float]] = {}
-    for event in events:
-        if event.args.collective is not None:
-            calls.setdefault(event.thread, []).append(event.begin_us)
-    if not calls and any(event.name.startswith(_GLOO) for event in events):
-        text = "gloo's events do not say the ranks of their groups; allowed: traces of NCCL, RCCL, or of our real runs"
-        raise InputError(text, where=where)
-    begins = {thread: sorted(each) for thread, each in calls.items()}
-    out, until = [], dict[str, float]()
-    for event in sorted(events, key=lambda each: (each.begin_us, -each.end_us)):
-        if event.begin_us < until.get(event.thread, float("-inf")) - _TICK_US:
-            continue
-        if event.args.collective is None and _holds(event, begins.get(event.thread, [])):
-            continue
-        until[event.thread] = event.end_us
-        if not event.name.startswith(_GLOO):
-            out.append(event)
-    return out
-
-
-def _holds(event: TraceEvent, begins: Sequence[float]) -> bool:
-    """Return whether any of these begin times lies within an event."""
-    place = bisect_left(begins, event.begin_us)
-    return place < len(begins) and begins[place] < event.end_us
 
 
 def _waits(read: _Read) -> list[EventWait] | None:

@@ -47,6 +47,8 @@ class EventArgs(External):
     target_rank: int | None = Field(default=None, alias=form.TARGET_RANK)
     wait_stream: int | str | None = Field(default=None, alias=form.WAIT_STREAM)
     wait_record: int | None = Field(default=None, alias=form.WAIT_RECORD)
+    dims: Any = Field(default=None, alias=form.DIMS)  # shapes of an op's operands; [] for those that are no tensors
+    types: Any = Field(default=None, alias=form.TYPES)
     own: dict[str, Any] | None = Field(default=None, alias=form.OWN)
 
 
@@ -56,6 +58,7 @@ class TraceEvent(External):
     model_config = ConfigDict(strict=False)
 
     name: str
+    category: str = Field(default="", alias="cat")
     pid: int | str | None = None
     tid: int | str | None = None
     begin_us: float = Field(alias="ts")
