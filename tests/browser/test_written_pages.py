@@ -114,6 +114,36 @@ def test_charts_are_there_in_print(page: Any, pages: Pages, of: str, chart: str)
     assert not page.locator("nav").is_visible() and page.locator(chart).first.is_visible()
 
 
+def test_on_paper_folds_are_open_and_nothing_is_cut(page: Any, pages: Pages) -> None:
+    """Also from a dark window that is wider than a page of A4."""
+    page.emulate_media(color_scheme="dark")
+    show(page, pages["piped"])
+    page.set_viewport_size({"width": 700, "height": 900})
+    page.emulate_media(media="print")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    page.wait_for_timeout(500)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    folded = "document.querySelectorAll('details:not([open]) > :not(summary, [hidden])')"
+    assert page.evaluate(f"[...{folded}].filter(each => !each.offsetHeight).map(each => each.outerHTML)") == []
+    drawn = "[...document.querySelectorAll('.plot svg.main-svg')].map(each => each.width.baseVal.value)"
+    assert max(page.evaluate(drawn)) <= 700
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+
+
+def test_a_term_says_what_it_means_to_pointer_and_keyboard(page: Any, pages: Pages) -> None:
+    page.goto(pages["plain"].as_uri())
+    term, tip = page.locator(".card a.term", has_text="MFU"), page.locator("#tip")
+    assert not tip.is_visible()
+    term.hover()
+    assert "nominal peak" in tip.inner_text() and term.get_attribute("aria-describedby") == "tip"
+    page.keyboard.press("Escape")
+    assert not tip.is_visible()
+    page.locator("#time a.term").first.focus()
+    assert tip.is_visible() and "variation between devices" in tip.inner_text()
+    term.click()
+    assert page.locator("#term-mfu").is_visible()
+
+
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (420, "dark")])
 @pytest.mark.parametrize("of", ["plain", "piped", "toy", "unknowns"])
 def test_the_page_fits_and_axe_finds_nothing(page: Any, pages: Pages, of: str, width: int, scheme: str) -> None:

@@ -99,6 +99,13 @@ def rate_interval(view: StudyView, outcome: PlanOutcome) -> tuple[float, float]:
     return min(low, row[RATE] / factor), max(high, row[RATE] * factor)
 
 
+def step_interval(view: StudyView, outcome: PlanOutcome) -> tuple[float, float]:
+    """Return the 90 % interval of the step time in seconds of a plan that fits: that of its rate."""
+    low, high = rate_interval(view, outcome)
+    work = rate(outcome) * step_s(outcome)
+    return work / high, work / low
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Headline:
     """Comparison of a study's plans at its largest size.

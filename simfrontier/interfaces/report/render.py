@@ -19,6 +19,7 @@ from simfrontier.core.workload import sizes_of
 from simfrontier.interfaces.report import phrases
 from simfrontier.interfaces.report.phrases import spread_sources, troubles_in_short
 from simfrontier.interfaces.report.rows import row_name
+from simfrontier.interfaces.report.terms import TERMS, term_key
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -92,6 +93,7 @@ def environment(folder: Path | None) -> Environment:
         undefined=StrictUndefined,
     )
     made.globals["said"] = partial(said, folder=folder)
+    made.globals["terms"] = TERMS
     made.globals["asset"] = lambda name: as_html((_TEMPLATES / name).read_text(encoding="utf-8"))
     made.filters |= {name: each for name, each in vars(phrases).items() if name.islower() and callable(each)}
     made.filters |= {
@@ -107,6 +109,7 @@ def environment(folder: Path | None) -> Environment:
         "seconds": lambda value: phrases.quantity(value, "s"),
         "sizes": lambda shape: {name: getattr(shape, name) for name in sizes_of(shape)},
         "spread_sources": spread_sources,
+        "term_key": term_key,
         "times": times,
         "to": phrases.between,
         "troubles_in_short": troubles_in_short,

@@ -3,19 +3,19 @@ samples."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from math import log10
 from typing import Any
 
 from simfrontier.interfaces.report import theme
+from simfrontier.interfaces.report.headline import rate_interval, step_interval
 from simfrontier.interfaces.report.phrases import number
 from simfrontier.interfaces.report.view import RATE, Row, Rows, StudyView
 
 _HEIGHT = 460
 _BAND_OPACITY = 0.13
-_REACH = 0.5  # how far beyond the simulated values the axis follows published points, in lengths of their range
+_REACH = 0.06  # how far beyond the simulated values published ones are drawn, in lengths of their range
 _ZOOM_FROM = 0.4  # an axis starts at zero unless the smallest value is above this share of the largest
 _EFFICIENCY = "scaling_efficiency"
 
@@ -46,14 +46,19 @@ def rates(view: StudyView, published: Sequence[PublishedPoint] = ()) -> theme.Fi
     interval, and a faint mark at the nominal value; `published` figures are stars, with their values in the legend."""
     unit = view.rate_unit.partition(" ")[0]
     shown = _Banded(median=RATE, low=f"{RATE}_p05", high=f"{RATE}_p95", nominal=f"{RATE}_nominal", unit=unit)
+    if len(view.sizes) == 1:
+        ends = {o.plan: rate_interval(view, o) for o in view.ranked}
+        return _bars(view, shown, view.rate_unit, ends, published)
     return _banded(view, shown, _lines(view, RATE, view.rate_unit, f"%{{y:.4~g}} {unit}"), published)
 
 
 def step_times(view: StudyView) -> theme.Figure:
     """Plot step times in seconds against the number of devices, in the same way as `rates`."""
     names = {end: f"step_time_{column}_s" for end, column in (("low", "p05"), ("high", "p95"), ("nominal", "nominal"))}
-    lines = _lines(view, "step_time_s", "step time (s)", "%{y:.4~g} s")
-    return _banded(view, _Banded(median="step_time_s", unit="s", **names), lines)
+    shown = _Banded(median="step_time_s", unit="s", **names)
+    if len(view.sizes) == 1:
+        return _bars(view, shown, "step time (s)", {o.plan: step_interval(view, o) for o in view.ranked})
+    return _banded(view, shown, _lines(view, "step_time_s", "step time (s)", "%{y:.4~g} s"))
 
 
 def efficiencies(view: StudyView) -> theme.Figure:
@@ -92,8 +97,6 @@ def _lines(view: StudyView, column: str, title: str, hover: str, scale: float = 
             )
     sizes = list(view.sizes)
     ticks: dict[str, Any] = {"type": "log", "tickvals": sizes, "ticktext": [f"{size:,}" for size in sizes]}
-    if len(sizes) == 1:  # an axis that fits itself to one size would pull its marks far apart
-        ticks["range"] = [log10(sizes[0]) - 0.5, log10(sizes[0]) + 0.5]
     x = theme.axis(f"{view.device}s (log scale)", **ticks)
     is_zoomed = zoomed(view.rows)
     named = f"{title}, not from zero" if is_zoomed else title
@@ -105,31 +108,55 @@ def _banded(
 ) -> theme.Figure:
     """Plot the lines; hiding a plan's line also hides the 90 % band of its samples, the faint mark at the nominal
     value, and its published values."""
-    behind, before = [], []
+    behind = []
     for plan, rows in view.rows.items():
         known, mark = [row for row in rows if row[shown.low]], view.marks[plan]
         if known:
-            behind.append(_band(plan, known, mark.colour, shown, len(view.sizes) == 1))
+            behind.append(_band(plan, known, mark.colour, shown))
             behind.append(_nominal(plan, known, mark, view.device, shown))
-        if points_of := [point for point in published if point.plan == plan]:
-            before.append(_published(plan, points_of, mark.colour))
-    layout = lines["layout"]
-    if before:  # stars far outside would press all else together; their values stand in the legend
-        simulated = [value for trace in (*behind, *lines["data"]) for value in trace["y"]]
-        reach = _REACH * (max(simulated) - min(simulated))
-        clip = {"clipmin": min(simulated) - reach, "clipmax": max(simulated) + reach}
-        layout = {**layout, "yaxis": {**layout["yaxis"], "autorangeoptions": clip}}
-    return {"data": [*behind, *lines["data"], *before], "layout": layout}
+    simulated = [value for trace in (*behind, *lines["data"]) for value in trace["y"]]
+    reach = _REACH * (max(simulated) - min(simulated))
+    before: list[theme.PlotTrace] = []
+    for plan, mark in view.marks.items():
+        if points := [point for point in published if point.plan == plan]:
+            apart = 0.7 * reach * len(before)  # arrows of plans do not cover each other
+            ends = min(simulated) - reach + apart, max(simulated) + reach - apart
+            before.append(_published(plan, points, mark.colour, ends))
+    return {**lines, "data": [*behind, *lines["data"], *before]}
 
 
-def _band(plan: str, rows: Sequence[Row], colour: str, shown: _Banded, is_one: bool) -> theme.PlotTrace:
-    """Return the range of 90 % of the samples of a plan: an area, or a bar if there is only one size."""
+def _bars(
+    view: StudyView,
+    shown: _Banded,
+    title: str,
+    intervals: Mapping[str, tuple[float, float]],
+    published: Sequence[PublishedPoint] = (),
+) -> theme.Figure:
+    """Plot the plans at the only size as bars from zero, with 90 % intervals (by plan); `published` figures are stars
+    in the row of their plan."""
+    rows = [row for row in view.rows_at(view.largest) if row["fits"]]
+    labels = [row["plan"] for row in rows]
+    ends = [(low, row[shown.median], high) for row in rows for low, high in [intervals[row["plan"]]]]
+    words = [
+        f"<b>{escape(plan)}</b><br>{number(median)} {shown.unit}<br>90 % interval: {number(low)} to {number(high)}"
+        for plan, (low, median, high) in zip(labels, ends, strict=True)
+    ]
+    look = {"error_x": theme.error_bars(ends, thickness=1.5, width=6, color=theme.INK), "showlegend": False}
+    colours = [view.marks[plan].colour for plan in labels]
+    traces = [theme.told_bars(title, labels, [median for _, median, _ in ends], colours, words, **look)]
+    highest = max(high for *_, high in ends)
+    for point in published:
+        if point.plan in labels:
+            star = _published(point.plan, [point], view.marks[point.plan].colour, (0.0, highest), theme.ACROSS)
+            traces.append(star | {"x": star["y"], "y": [point.plan]})
+    y = theme.axis("", **theme.rows(labels))
+    return theme.figure(traces, theme.axis(title, rangemode="tozero"), y, 110 + 40 * len(rows), bargap=0.4)
+
+
+def _band(plan: str, rows: Sequence[Row], colour: str, shown: _Banded) -> theme.PlotTrace:
+    """Return the range of 90 % of the samples of a plan as an area."""
     sizes = [row["devices"] for row in rows]
     fixed: dict[str, Any] = {"legendgroup": plan, "showlegend": False, "hoverinfo": "skip"}
-    if is_one:
-        ends = [(row[shown.low], row[shown.median], row[shown.high]) for row in rows]
-        bars, medians = theme.error_bars(ends, thickness=2, width=4, color=colour), [median for _, median, _ in ends]
-        return theme.scatter(plan, sizes, medians, marker={"color": colour}, error_y=bars, **fixed)
     edge = [*(row[shown.low] for row in rows), *(row[shown.high] for row in reversed(rows))]
     look = {"fill": "toself", "fillcolor": theme.faint(colour, _BAND_OPACITY), "line": {"width": 0}}
     return theme.scatter(plan, [*sizes, *reversed(sizes)], edge, "lines", **look, **fixed)
@@ -158,15 +185,23 @@ def _nominal(plan: str, rows: Sequence[Row], mark: theme.PlanMark, device: str, 
     )
 
 
-def _published(plan: str, shown: Sequence[PublishedPoint], colour: str) -> theme.PlotTrace:
+def _published(
+    plan: str,
+    shown: Sequence[PublishedPoint],
+    colour: str,
+    ends: tuple[float, float],
+    arrows: tuple[str, str] = theme.UPRIGHT,
+) -> theme.PlotTrace:
+    """Return stars at published values; those beyond the ends of what was simulated are arrows there."""
+    drawn, symbols = theme.within([point.value for point in shown], *ends, arrows)
     return theme.points(
         f"{plan}, published: {', '.join(number(point.value) for point in shown)}",
         [point.devices for point in shown],
-        [point.value for point in shown],
+        drawn,
         colour,
         "star",
-        [point.words for point in shown],
-        {"size": 15, "line": {"width": 1.5, "color": theme.INK}},
+        [f"{point.words}: {number(point.value)}" for point in shown],
+        {"symbol": symbols, "size": 15, "line": {"width": 1.5, "color": theme.INK}},
         legendgroup=plan,
         hovertemplate="%{hovertext}<extra></extra>",
     )

@@ -11,7 +11,7 @@ from typing import Any
 from simfrontier.answers.experiments import Sensitivity, VariedRates
 from simfrontier.base.units import unit_of
 from simfrontier.interfaces.report.phrases import exactly
-from simfrontier.interfaces.report.theme import Figure, PlanMark, PlotTrace, axis, figure, scatter
+from simfrontier.interfaces.report.theme import ACROSS, Figure, PlanMark, PlotTrace, axis, figure, scatter, within
 from simfrontier.interfaces.report.view import StudyView, comparable, finite
 
 _WRAP = 26  # characters of a line beside the chart
@@ -98,6 +98,7 @@ def dots(found: Mapping[str, Any], at_size: Mapping[str, Any], marks: Mapping[st
     names = [*([_PUBLISHED] if published else []), *rows]
     traces: list[PlotTrace] = []
     shapes = []
+    simulated = [value for compared in rows.values() for value in compared.values() if value is not None] or [0.0]
     for plan in found["compared"]:
         mark, base = marks[plan], default[plan]
         title = plan if is_one else f"{plan} : {first}"
@@ -112,9 +113,11 @@ def dots(found: Mapping[str, Any], at_size: Mapping[str, Any], marks: Mapping[st
                 {"type": "line", "xref": "x", "yref": "paper", "x0": base, "x1": base, "y0": 0, "y1": 1, "line": line}
             )
         if plan in published:
-            look = {"color": mark.colour, "symbol": "star", "size": 15}
-            own["hovertemplate"] = f"published {escape(title)} = %{{x:.4~g}}<extra></extra>"
-            traces.append(scatter(f"{title}, published", [published[plan]], [_PUBLISHED], marker=look, **own))
+            (value,), (symbol,) = within([published[plan]], min(simulated), max(simulated), ACROSS)
+            look = {"color": mark.colour, "symbol": symbol, "size": 15}
+            own["hovertemplate"] = f"published {escape(title)} = {published[plan]:.4g}<extra></extra>"
+            name = f"{title}, published: {published[plan]:.4g}"
+            traces.append(scatter(name, [value], [_PUBLISHED], marker=look, **own))
     ends = [len(names) - 0.5, -0.5]
     y = axis("", type="category", categoryorder="array", categoryarray=names, range=ends, showgrid=True)
     y["tickfont"] = {"size": 12}

@@ -143,6 +143,18 @@ def line(name: str, x: Sequence[float], y: Sequence[float], dash: str = "solid",
     return scatter(name, x, y, "lines", showlegend=bool(name), line=look, hoverinfo="skip") | more
 
 
+UPRIGHT, ACROSS = ("triangle-down", "triangle-up"), ("triangle-left", "triangle-right")
+
+
+def within(
+    values: Sequence[float], low: float, high: float, arrows: tuple[str, str] = UPRIGHT
+) -> tuple[list[float], list[str]]:
+    """Return published values as they are drawn beside simulated ones, on an axis from `low` to `high` that they never
+    stretch, and their symbols: a star, or at an end of the axis an arrow towards a value beyond it."""
+    symbols = [arrows[1] if value > high else arrows[0] if value < low else "star" for value in values]
+    return [min(max(value, low), high) for value in values], symbols
+
+
 def packed(values: Floats) -> dict[str, str]:
     """Return a plotly typed array: little-endian 32-bit floats in base 64."""
     return {"dtype": "f4", "bdata": b64encode(values.astype("<f4").tobytes()).decode()}

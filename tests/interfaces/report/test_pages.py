@@ -68,7 +68,13 @@ def read(request: pytest.FixtureRequest) -> Page:
 def test_sections_stand_in_order_and_are_linked(name: str) -> None:
     read, wanted = Page(text_of(name)), [*SECTIONS[name].split(), "reading"]
     assert [each for each in read.ids if each in wanted] == wanted
-    assert {f"#{each}" for each in wanted} == {each for each in read.loaded if each.startswith("#")}
+    links = {each for each in read.loaded if each.startswith("#") and not each.startswith("#term-")}
+    assert {f"#{each}" for each in wanted} == links
+
+
+def test_every_term_leads_to_its_meaning(read: Page) -> None:
+    terms = {each.removeprefix("#") for each in read.loaded if each.startswith("#term-")}
+    assert terms == {each for each in read.ids if each.startswith("term-")}
 
 
 def test_nothing_is_loaded_from_outside_and_ids_are_unique(read: Page) -> None:

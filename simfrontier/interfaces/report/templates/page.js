@@ -8,6 +8,7 @@
     showSendToCloud: false, // nothing leaves this page
     modeBarButtons: [["toImage", "zoom2d", "pan2d", "resetScale2d"]],
   };
+  const PAPER = 690; // pixels of a page of A4 between its margins; letter is wider
   const narrow = matchMedia("(max-width: 560px)"); // as in page.css
   const plots = [...document.querySelectorAll(".plot")];
   const known = {}; // figures by the name of their chart
@@ -95,13 +96,36 @@
     return { data, layout };
   }
 
-  function draw(box) {
-    const { data, layout } = themed(known[box.dataset.figures][box.dataset.shown], box.clientWidth);
+  // On paper (a `width` in pixels is given) a chart is as wide as the page, whatever the window was.
+  function draw(box, width) {
+    const { data, layout } = themed(known[box.dataset.figures][box.dataset.shown], width || box.clientWidth);
+    if (width) Object.assign(layout, { width, autosize: false });
     box.style.setProperty("--height", layout.height + "px");
     if (!("drawn" in box.dataset)) box.replaceChildren(); // the drawing that stood there
     Plotly.react(box, data, layout, { ...config, displayModeBar: narrow.matches ? false : "hover" });
     box.dataset.drawn = "";
     box.dispatchEvent(new Event("drawn"));
+  }
+
+  // The meaning of a term, beside it, while it is pointed at or has the focus; Escape hides it.
+  const tip = Object.assign(document.createElement("div"), { id: "tip", role: "tooltip", popover: "manual" });
+  function explain(event) {
+    if (tip.contains(event.target)) return;
+    const term = event.target.closest?.("a.term");
+    document.querySelector("[aria-describedby=tip]")?.removeAttribute("aria-describedby");
+    if (!term) return tip.hidePopover();
+    tip.textContent = document.getElementById(term.hash.slice(1)).textContent;
+    term.setAttribute("aria-describedby", "tip");
+    tip.showPopover();
+    const at = term.getBoundingClientRect(), below = at.bottom + 6 + tip.offsetHeight < innerHeight;
+    tip.style.left = `${Math.max(8, Math.min(at.left, innerWidth - tip.offsetWidth - 8))}px`;
+    tip.style.top = `${below ? at.bottom + 4 : at.top - tip.offsetHeight - 4}px`;
+  }
+  if (document.getElementById("terms") && "popover" in tip) {
+    document.body.append(tip);
+    for (const what of ["pointerover", "focusin"]) document.addEventListener(what, explain);
+    addEventListener("scroll", () => tip.hidePopover(), { passive: true });
+    addEventListener("keydown", (event) => event.key === "Escape" && tip.hidePopover());
   }
 
   const onScreen = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
@@ -115,7 +139,7 @@
       .catch(console.error);
   }
 
-  const redraw = () => document.querySelectorAll(".plot[data-drawn]").forEach(draw);
+  const redraw = () => document.querySelectorAll(".plot[data-drawn]").forEach((box) => draw(box));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
   narrow.addEventListener("change", redraw);
 
@@ -157,6 +181,11 @@
   const unpackAll = () => plots.length && Promise.all([(ready ??= loadLibrary()), ...plots.map(figuresOf)]);
   addEventListener("load", () => idle(() => turn.then(unpackAll)));
   addEventListener("beforeprint", () => {
-    if (typeof Plotly === "object") plots.filter((box) => known[box.dataset.figures]).forEach(draw);
+    document.documentElement.classList.add("on-paper"); // its colours are those of light
+    if (typeof Plotly === "object") plots.filter((box) => known[box.dataset.figures]).forEach((box) => draw(box, PAPER));
+  });
+  addEventListener("afterprint", () => {
+    document.documentElement.classList.remove("on-paper");
+    redraw();
   });
 })();
