@@ -4,6 +4,7 @@ from simfrontier.answers.study.advice import advice_on as advice_on, shortage as
 from simfrontier.answers.study.columns import (
     BAND as BAND,
     COLUMNS as COLUMNS,
+    RATE as RATE,
     RESULTS as RESULTS,
     Cell as Cell,
     Column as Column,

@@ -74,6 +74,10 @@ def _counted(part: str, title: str) -> Column:
 
 
 _PAYLOAD = "payload of a step over the whole machine, at the coarsest boundary that it crosses"
+_INTERVAL = (
+    "of the 90 % interval of tokens_per_s_per_device: as far as predictions of published runs are off that no fit has "
+    "seen, and at least as far as the samples reach"
+)
 _NOMINAL = "of the nominal step: no variation between devices, no errors of models"
 
 RESULTS: Final[tuple[Column, ...]] = (
@@ -270,8 +274,30 @@ RESULTS: Final[tuple[Column, ...]] = (
         "software stack that the plan runs by; none: kernels as fused as the graph of the model",
         lambda case: NO_STACK if case.here.stack is None else case.here.stack.name,
     ),
+    _text("grid", "grid", "ranks along each dimension of the plan's grid: tp 8 pp 2 dp 4", lambda case: case.grid_text),
+    Column(
+        "memory_capacity_bytes",
+        "memory of a device for tensors",
+        "memory of a device that the plan's software stack leaves to tensors",
+        lambda case: case.capacity_bytes,
+        "bytes",
+        better="more",
+    ),
+    _rate(
+        "tokens_per_s_per_device_low",
+        "tokens per second and device, low end",
+        f"low end {_INTERVAL}",
+        None,
+    ),
+    _rate(
+        "tokens_per_s_per_device_high",
+        "tokens per second and device, high end",
+        f"high end {_INTERVAL}",
+        None,
+    ),
 )
 COLUMNS: Final = tuple(column.name for column in RESULTS)
+RATE: Final = "tokens_per_s_per_device"  # what plans are ranked and drawn by
 BAND: Final = ("step_time_p05_s", "step_time_p50_s", "step_time_p95_s")
 EMPTY_IF_TOO_BIG: Final = tuple(column.name for column in RESULTS if column.mean)
 

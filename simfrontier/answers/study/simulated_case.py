@@ -4,6 +4,7 @@ job on other nodes of the machine; and the output files of a step.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -40,12 +41,14 @@ from simfrontier.core.engine import (
 )
 from simfrontier.core.machine import JobNodes, Machine, Perturbation
 from simfrontier.core.network import nodes_of_job
-from simfrontier.core.plan import Options
+from simfrontier.core.plan import Options, TensorOptions
 from simfrontier.core.program import digest, peak_bytes, save, segmented_roles
 from simfrontier.core.trace import CALIBRATION, CALIBRATION_RESIDUAL, save_links, write_perfetto
 from simfrontier.inputs.scenario import Case, Scenario
+from simfrontier.inputs.scenario.plan_words import DEGREES
 
 KEY = "neighbour"
+GRID_WORDS = ("tp", "cp", "pp", "vp", "ep", "etp")
 _BUILT = ScheduleCache()
 
 
@@ -266,6 +269,19 @@ class SimulatedCase:
     def mesh_text(self) -> str:
         """The mesh axes that have several ranks: `data 16 × tensor 8`."""
         return " × ".join(f"{axis} {self.case.mesh[axis]}" for axis in self.case.mesh.live(self.case.mesh.names))
+
+    @property
+    def grid_text(self) -> str:
+        """The ranks along each dimension of the plan's grid, in the words of launch scripts, without dimensions of one
+        rank: `tp 8 pp 2 dp 4`. Whatever is not model-parallel is data-parallel.
+        """
+        options = self.case.options
+        if not isinstance(options, TensorOptions):
+            return f"dp {self.case.devices}"
+        keys = {axis: axis for axis in ("x", "y", "z")} | {word: DEGREES[word] for word in GRID_WORDS}
+        ranks = {word: getattr(options, key, None) or 1 for word, key in keys.items()}
+        data = self.case.devices // (options.pipeline * math.prod(size for _, size in options.inside))
+        return " ".join([*(f"{word} {count}" for word, count in ranks.items() if count > 1), f"dp {data}"])
 
     @property
     def need_inter_node(self) -> float | str:

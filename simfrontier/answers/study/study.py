@@ -26,7 +26,7 @@ from simfrontier.answers.step import (
     step_trace,
 )
 from simfrontier.answers.study.advice import advice_on, shortage
-from simfrontier.answers.study.columns import EMPTY_IF_TOO_BIG, RESULTS, Row, different, mean_row, row_of
+from simfrontier.answers.study.columns import BAND, EMPTY_IF_TOO_BIG, RATE, RESULTS, Row, different, mean_row, row_of
 from simfrontier.answers.study.schedule_cache import BuiltSchedule, ScheduleCache
 from simfrontier.answers.study.simulated_case import SimulatedCase, simulated
 from simfrontier.base.arrays import Floats
@@ -177,10 +177,11 @@ def run_study(
     progress: Callable[[str], None] = lambda _: None,
     workers: Workers | None = None,
     schedules: PerProcess[ScheduleCache] | None = None,
+    drawn: bool = True,
 ) -> Study:
     """Simulate every plan at every size. `progress` is called with a short text when each case ends. `workers`:
     simulate the cases in parallel (None: in this process); `schedules`: cache of built schedules, which is read and
-    filled.
+    filled. `drawn`: keep at the largest size what plots need.
     """
     chosen = fidelity or scenario.file.run.fidelity
     workers, schedules = workers or Workers(Local()), schedules or PerProcess(ScheduleCache)
@@ -189,7 +190,7 @@ def run_study(
         pass
     outcomes: list[PlanOutcome] = []
     calls = (
-        (scenario, plan, devices, chosen, exact, schedules)
+        (scenario, plan, devices, chosen, exact, schedules, drawn)
         for plan in scenario.plans
         for devices in scenario.file.run.devices
     )
@@ -219,15 +220,16 @@ def _outcome(
     fidelity: Fidelity,
     exact: bool,
     schedules: PerProcess[ScheduleCache],
+    drawn: bool,
 ) -> PlanOutcome:
-    """Return the outcome of one plan at one size, with plot data for the largest size."""
-    drawn = devices == max(scenario.file.run.devices)
+    """Return the outcome of one plan at one size, if `drawn` with plot data for the largest size."""
+    drawn = drawn and devices == max(scenario.file.run.devices)
     return run_case(scenario, plan, devices, fidelity, exact, drawn, schedules.here)
 
 
 def completed(scenario: Scenario, outcomes: list[PlanOutcome]) -> list[PlanOutcome]:
     """Return the outcomes with the columns that compare rows: efficiency against the plan's smallest size, speed-up
-    against the first plan."""
+    against the first plan, and the 90 % interval of the rate by published runs."""
     first = next(iter(scenario.plans))
     fitting = [outcome for outcome in outcomes if outcome.row["fits"]]
     rate = {(o.plan, o.devices): float(o.row["tflops_per_device"]) for o in fitting}  # models may grow with sizes
@@ -240,6 +242,7 @@ def completed(scenario: Scenario, outcomes: list[PlanOutcome]) -> list[PlanOutco
         size = outcome.devices
         row["speedup"] = pace.get((outcome.plan, size), math.nan) / pace.get((first, size), math.nan)
         row["note"] = "; ".join(filter(None, (str(row["note"]), *outcome.advice)))
+        row[f"{RATE}_low"], row[f"{RATE}_high"] = _interval(scenario, row)
         if not row["fits"]:
             row["note"] = _too_big(scenario, outcome, outcomes)
             row.update(dict.fromkeys(EMPTY_IF_TOO_BIG, ""))
@@ -247,6 +250,19 @@ def completed(scenario: Scenario, outcomes: list[PlanOutcome]) -> list[PlanOutco
             if isinstance(row[key], float) and math.isnan(row[key]):  # type: ignore[arg-type]
                 row[key] = ""
     return outcomes
+
+
+def _interval(scenario: Scenario, row: Row) -> tuple[float, float]:
+    """Return the 90 % interval of a row's rate: as far as left-out published runs are off on such devices, and at least
+    as far as the samples reach.
+    """
+    from simfrontier.answers.accuracy import model_kind_of, step_factor  # whose runs are predicted by this package
+
+    kind = model_kind_of(scenario.at(int(row["devices"])).shape)
+    factor = step_factor(scenario.machine.device.peak_flops_per_s, kind)
+    rate, step_s = float(row[RATE]), float(row["step_time_s"])
+    low, high = (rate * step_s / float(row[end] or step_s) for end in (BAND[2], BAND[0]))
+    return min(low, rate / factor), max(high, rate * factor)
 
 
 def _too_big(scenario: Scenario, outcome: PlanOutcome, outcomes: list[PlanOutcome]) -> str:

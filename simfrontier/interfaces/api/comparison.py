@@ -15,6 +15,7 @@ from simfrontier.base.errors import InputError, nearest
 from simfrontier.base.workers import HERE, PerProcess, Place, Workers, for_calls
 from simfrontier.core.engine import Fidelity
 from simfrontier.inputs.scenario import Scenario, refuse_variations
+from simfrontier.interfaces.report.answer import summary_frame
 from simfrontier.interfaces.report.headline import headline_of
 from simfrontier.interfaces.report.results import Findings, findings_of
 from simfrontier.interfaces.report.study_page import study_page
@@ -67,11 +68,12 @@ def view_of(
     place: Place = HERE,
     progress: Callable[[str], None] = lambda _: None,
     trouble: bool = True,
+    drawn: bool = True,
 ) -> StudyView:
     """Simulate all plans of a scenario at all sizes and return the results. `vary`: also simulate the scenario's
     variations of unknown settings, and other environments; `trouble`: also simulate the degraded components of the
-    scenario's table `slowdown`. `progress` is called with a short text as each simulation ends. Raises as
-    `api.simulate`."""
+    scenario's table `slowdown`; `drawn`: keep what charts need. `progress` is called with a short text as each
+    simulation ends. Raises as `api.simulate`."""
     if vary:
         refuse_variations(scenario)
     sizes = scenario.file.run.devices
@@ -85,7 +87,7 @@ def view_of(
     environment: Environment | None = None
     slowdown: Slowdown | None = None
     with Workers(for_calls(place, _most_at_once(scenario, vary, trouble))) as workers:
-        study = run_study(scenario, fidelity, exact, progress, workers, schedules)
+        study = run_study(scenario, fidelity, exact, progress, workers, schedules, drawn)
         if vary and scenario.file.sensitivity is not None:
             from simfrontier.answers.experiments import run_sensitivity
 
@@ -140,6 +142,13 @@ class Comparison:
         """Return a row per plan and size with the columns of results.csv (seconds, bytes, TFLOPS per device). Columns
         without a suffix are medians; NaN if a plan does not fit into memory."""
         return self.study.frame()
+
+    def summary(self) -> pd.DataFrame:
+        """Return the answer as printed by `simfrontier compare`, a row per plan and size: plan, devices, grid, software
+        stack, tokens per second and device with both ends of its 90 % interval (`_low`, `_high`), step time (s), TFLOPS
+        per device and MFU (of the model's operations, without recomputation), peak memory and memory of a device
+        (bytes). NaN if a plan does not fit into memory."""
+        return summary_frame(self.view)
 
     def figure(self, kind: Kind = "rate", plan: str | None = None) -> go.Figure:
         """Return one of the page's charts as a plotly figure.

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
 
-from simfrontier.answers.accuracy import model_kind_of, step_factor, sure_lead
+from simfrontier.answers.accuracy import model_kind_of, sure_lead
 from simfrontier.answers.step import Spread, band_of, probability_faster, spread_of
 from simfrontier.answers.study import PlanOutcome
 from simfrontier.interfaces.report.view import RATE, Row, StudyView, rate, result_row, step_s
@@ -89,14 +89,9 @@ def pair_of(view: StudyView, first: PlanOutcome, second: PlanOutcome) -> Pair:
     )
 
 
-def rate_interval(view: StudyView, outcome: PlanOutcome) -> tuple[float, float]:
-    """Return the 90 % interval of the rate of a plan that fits: as far as left-out published runs are off on such
-    devices, and at least as far as the samples reach."""
-    shape = view.scenario.at(outcome.devices).shape
-    factor = step_factor(view.scenario.machine.device.peak_flops_per_s, model_kind_of(shape))
-    row = result_row(outcome)
-    low, high = (row[f"{RATE}_{end}"] or row[RATE] for end in ("p05", "p95"))
-    return min(low, row[RATE] / factor), max(high, row[RATE] * factor)
+def rate_interval(row: Row) -> tuple[float, float]:
+    """Return the ends of the 90 % interval of the rate of a plan that fits."""
+    return row[f"{RATE}_low"], row[f"{RATE}_high"]
 
 
 def step_interval(view: StudyView, outcome: PlanOutcome) -> tuple[float, float]:
@@ -110,7 +105,7 @@ def step_interval(view: StudyView, outcome: PlanOutcome) -> tuple[float, float]:
 class Headline:
     """Comparison of a study's plans at its largest size.
 
-    `best`: the row of the fastest plan, None if no plan fits; `interval`: 90 % interval of its rate (`rate_interval`);
+    `best`: the row of the fastest plan, None if no plan fits; `interval`: 90 % interval of its rate;
     `ahead`: comparisons of the fastest plan with each slower plan, the fastest of these first, and `too_close` those
     among them that are too close to call; `equal`: the plans that are as fast as the best; `pairs`: comparisons of all
     pairs of plans that fit, at every size, in the scenario's order of plans; `limits`: the rows of all other plans,
@@ -147,7 +142,7 @@ def headline_of(view: StudyView) -> Headline:
         rate_unit=view.rate_unit,
         unequal_batches=samples if len(set(samples.values())) > 1 else {},
         best=None if best is None else result_row(best),
-        interval=None if best is None else rate_interval(view, best),
+        interval=None if best is None else rate_interval(result_row(best)),
         ahead=left,
         too_close=tuple(pair.other for pair in left if pair.too_close),
         equal=tuple(pair.other for pair in ahead if pair.lead < SAME),

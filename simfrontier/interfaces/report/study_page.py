@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from simfrontier.answers.study import scenario_digest, versions
 from simfrontier.core.trace import rank_text
+from simfrontier.interfaces.report.answer import answer_table
 from simfrontier.interfaces.report.compression import SIDE_NAMES, compression_of
 from simfrontier.interfaces.report.headline import SURE
 from simfrontier.interfaces.report.links import WHOLE, drawn_use, key, node_drawing, scale_end, use_over_time
@@ -35,6 +36,7 @@ def headline(found: Findings, view: StudyView) -> Values:
     return {
         "found": found["headline"],
         "verdict": verdict(found["headline"]),
+        "answer": answer_table(view),
         "charts": charts,
         "drawing": scaling_drawing(view.rows, view.marks, view.device, view.rate_unit),
         "banded": any(row[f"{RATE}_p05"] for rows in view.rows.values() for row in rows),

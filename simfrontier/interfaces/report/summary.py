@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 from simfrontier.answers.study import PlanOutcome
 from simfrontier.interfaces.report import parts, scaling, timeline
+from simfrontier.interfaces.report.answer import rate_cells
 from simfrontier.interfaces.report.headline import Headline
-from simfrontier.interfaces.report.phrases import NOTHING, number
 from simfrontier.interfaces.report.render import render, said
 from simfrontier.interfaces.report.theme import Figure, PlanMark, nice_ticks
 from simfrontier.interfaces.report.view import RATE, Rows, StudyView
@@ -27,16 +27,8 @@ def verdict(found: Headline) -> str:
 
 
 def assumed(setup: Mapping[str, Any]) -> str:
-    """Return a sentence on the batch, software stacks and library of a study, as far as the scenario does not set
-    them."""
+    """Return a sentence on the batch and the library of a study."""
     return said("run", "assumed", setup)[0]
-
-
-def rate_cells(view: StudyView) -> dict[str, list[str]]:
-    """Return the rate of each plan at each size as text; a dash where it does not fit."""
-    return {
-        plan: [NOTHING if row[RATE] is None else number(row[RATE]) for row in rows] for plan, rows in view.rows.items()
-    }
 
 
 def summary_text(found: Headline, view: StudyView) -> str:

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 from simfrontier.answers.experiments import Environment, Sensitivity
 from simfrontier.answers.search import TriedGrid
 from simfrontier.answers.slowdown import Slowdown
-from simfrontier.answers.study import PlanOutcome, Study
+from simfrontier.answers.study import RATE as RATE, PlanOutcome, Study
 from simfrontier.core.workload import Shape
 from simfrontier.inputs.scenario import Case, PublishedTable, Scenario
 from simfrontier.interfaces.report.theme import PlanMark, marks
@@ -22,7 +22,6 @@ Row: TypeAlias = Mapping[str, Any]
 """A row of results.csv by the names of its columns, None where a cell is empty; see `result_row`."""
 Rows: TypeAlias = Mapping[str, Sequence[Row]]
 """Rows by plan, sizes ascending."""
-RATE: Final = "tokens_per_s_per_device"  # what plans are ranked and drawn by
 STEP: Final = "step_time_s"
 HARMLESS = ("run.devices = ", "uncertainty.")  # settings that leave every rate as it is
 

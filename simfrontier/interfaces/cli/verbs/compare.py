@@ -15,7 +15,7 @@ from simfrontier.inputs.scenario.plan_words import is_in_words, plans_in_words
 from simfrontier.interfaces.api import USUAL_PLANS, new_scenario
 from simfrontier.interfaces.api.scenarios import Plans
 from simfrontier.interfaces.cli import options
-from simfrontier.interfaces.cli.verbs.run import run_scenario
+from simfrontier.interfaces.cli.verbs.run import answer_scenario, run_scenario
 
 MAIN: Final = Path(__file__).parents[4] / "scenarios" / "frontier-20b.toml"
 
@@ -35,17 +35,27 @@ def compare(
     devices: options.Devices = None,
     nodes: Annotated[str | None, typer.Option(help="sizes in nodes, instead of --devices, e.g. 1,8,48")] = None,
     set_: options.Settings = None,
-    out: Annotated[Path | None, typer.Option(help="folder for the results (default: reports/NAME)")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="folder for page, results and traces (default: reports/NAME; with --model none, only the answer)"
+        ),
+    ] = None,
     jobs: options.Jobs = None,
     scheduler: options.Scheduler = None,
     slurm: options.Slurm = None,
     dashboard: options.Dashboard = False,
 ) -> None:
-    """Compare plans on a machine and write a page that names the fastest: the main scenario (20B on Frontier, 6 plans,
-    up to 384 GCDs), another scenario, or --model, --plans and --devices or --nodes."""
+    """Compare plans on a machine and name the fastest: the main scenario (20B on Frontier, 6 plans, up to 384 GCDs) or
+    another one, with a page; or --model, --plans and --devices or --nodes. MFU is the model's FLOPs, without
+    recomputation, over the device's nominal peak; the 90 % interval is that of published runs."""
     place = options.place_of(jobs, scheduler, slurm, dashboard)
     loaded = _scenario(scenario, machine, model, plans, _Sizes(devices, nodes), set_)
-    run_scenario(loaded, str(scenario or loaded.name), out, place)
+    where = str(scenario or loaded.name)
+    if model is not None and out is None:
+        answer_scenario(loaded, where, place)
+    else:
+        run_scenario(loaded, where, out, place)
 
 
 class _Sizes(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -20,12 +20,17 @@ from simfrontier.interfaces.cli import options
 from simfrontier.interfaces.cli.console import console, print_json, progress, tell
 from simfrontier.interfaces.cli.options import announce
 from simfrontier.interfaces.report import phrases, results
+from simfrontier.interfaces.report.answer import answer_table, rates_table
+from simfrontier.interfaces.report.headline import headline_of
 from simfrontier.interfaces.report.published import PublishedFigure
+from simfrontier.interfaces.report.setup import rank_grids, setup_of
 from simfrontier.interfaces.report.slowdown import slowdown_rows, worst_rows
 from simfrontier.interfaces.report.study_page import study_page
-from simfrontier.interfaces.report.summary import assumed, rate_cells, verdict
+from simfrontier.interfaces.report.summary import assumed, verdict
 from simfrontier.interfaces.report.table import Table
 from simfrontier.interfaces.report.view import StudyView
+
+WIDTH: Final = 120  # of the answer: in less its columns would be cut
 
 
 def run(
@@ -83,14 +88,31 @@ def run_scenario(
         print_run(found, view, folder, page)
 
 
-def print_run(found: results.Findings, view: StudyView, folder: Path, page: bool) -> None:
-    """Print the results of a run whose files are in `folder`."""
-    scenario, setup, varied, slowdown = view.scenario, found["setup"], found["sensitivity"], found["slowdown"]
-    tell(_rates(found, view), verdict(found["headline"]))
-    tell(*_setup(found, view), *_grids(found), *_bands(found, view))
+def answer_scenario(scenario: Scenario, where: str, place: Place) -> None:
+    """Simulate every plan of a scenario at every size and print the answer: no variations, and no files."""
+    announce(forecast_run(scenario, None, False, False, False), where, False)
+    with progress("simulating", num_simulations(scenario, vary=False, trouble=False)) as report:
+        view = view_of(scenario, vary=False, place=place, progress=report, trouble=False, drawn=False)
+    headline = headline_of(view)
+    print_answer({"setup": setup_of(view), "headline": headline, "ranks": rank_grids(view)}, view)
+    tell("With --out FOLDER: the page, results.csv, traces, and the answer with other stacks and library states.")
+    tell(verdict(headline), style="bold")
+
+
+def print_answer(found: results.Findings, view: StudyView) -> None:
+    """Print the answer of a study and what it assumes, but for the verdict."""
+    setup, headline = found["setup"], found["headline"]
+    tell(*([rates_table(view)] if len(view.sizes) > 1 else []), answer_table(view), least_width=WIDTH)
+    tell(*_setup(found, view), *_grids(found))
     if fitted := phrases.fitted_words(setup["library"], setup["fitted_on"], setup["machine"]):
         tell(f"{fitted}.")
-    tell(*_misfits(view), *(f"– {plan}: {words}." for plan, words in found["headline"].advice.items()), style="dim")
+    tell(*_misfits(view), *(f"– {plan}: {words}." for plan, words in headline.advice.items()), style="dim")
+
+
+def print_run(found: results.Findings, view: StudyView, folder: Path, page: bool) -> None:
+    """Print the results of a run whose files are in `folder`, the verdict last."""
+    scenario, varied, slowdown = view.scenario, found["sensitivity"], found["slowdown"]
+    print_answer(found, view)
     if varied:
         for at in reversed(varied["sizes"]):
             tell(_varied(varied, at))
@@ -109,12 +131,7 @@ def print_run(found: results.Findings, view: StudyView, folder: Path, page: bool
     text = f"Written: {folder / 'index.html'} (open it in a browser), " if page else f"Written to {folder}: "
     more = f"{results.SLOWDOWN_FILE}, " if slowdown else ""
     tell(f"{text}results.csv, {more}findings.json, manifest.json, trace-*.json (for Perfetto)")
-
-
-def _rates(found: results.Findings, view: StudyView) -> Table:
-    title = f"{view.scenario.file.title}: {view.rate_unit} ({view.study.fidelity})"
-    rows = [(plan, found["setup"]["stacks"][plan], *cells) for plan, cells in rate_cells(view).items()]
-    return Table(title, ("plan", "stack", *map(str, view.sizes)), rows, left=("plan", "stack"), gap=2)
+    tell(verdict(found["headline"]), style="bold")
 
 
 def _setup(found: results.Findings, view: StudyView) -> Iterator[str]:
@@ -133,23 +150,6 @@ def _grids(found: results.Findings) -> Iterator[str]:
     for search in found["ranks"]["searches"] if found["ranks"] else ():
         grid = ", ".join(f"{name.lower()} {value}" for name, value in search["taken"].items())
         yield f"{search['plan']} on {search['devices']:,}: {grid} (best of {len(search['candidates']):,})"
-
-
-def _bands(found: results.Findings, view: StudyView) -> Iterator[str]:
-    """Yield for each plan at the largest size the median rate, 90 % of its samples and the nominal rate; nothing
-    without samples."""
-    rate = "tokens_per_s_per_device"
-    sampled = [row for row in view.rows_at(view.largest) if row[f"{rate}_p05"]]
-    if sampled:
-        yield f"{view.rate_unit} on {view.largest:,}: median, 90 % of samples, nominal (no variation or errors):"
-    width = max((len(row["plan"]) for row in sampled), default=0)
-    for row in sampled:
-        median, low, high, nominal = (phrases.number(row[f"{rate}{end}"]) for end in ("", "_p05", "_p95", "_nominal"))
-        waits = found["waiting"].get(row["plan"])
-        waiting = (
-            f"; {phrases.quantity(waits['in_step_s'][1], 's')} of the step is waiting for stragglers" if waits else ""
-        )
-        yield f"  {row['plan']:<{width}}  {median} ({low} to {high}), nominal {nominal}{waiting}"
 
 
 def _misfits(view: StudyView) -> Iterator[str]:
