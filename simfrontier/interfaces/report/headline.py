@@ -9,7 +9,7 @@ from itertools import combinations
 from simfrontier.answers.accuracy import model_kind_of, sure_lead
 from simfrontier.answers.step import Spread, band_of, probability_faster, spread_of
 from simfrontier.answers.study import PlanOutcome
-from simfrontier.interfaces.report.view import RATE, Row, StudyView, rate, result_row, step_s
+from simfrontier.interfaces.report.view import RATE, STEP, Row, StudyView, rate, result_row, step_s
 
 SURE = 0.9  # a ranking that fewer samples agree with is too close to call
 PARTS = ("inter_node", "intra_node", "package", "codec", "idle")  # of the columns exposed_PART_s
@@ -94,10 +94,10 @@ def rate_interval(row: Row) -> tuple[float, float]:
     return row[f"{RATE}_low"], row[f"{RATE}_high"]
 
 
-def step_interval(view: StudyView, outcome: PlanOutcome) -> tuple[float, float]:
-    """Return the 90 % interval of the step time in seconds of a plan that fits: that of its rate."""
-    low, high = rate_interval(view, outcome)
-    work = rate(outcome) * step_s(outcome)
+def step_interval(row: Row) -> tuple[float, float]:
+    """Return the ends of the 90 % interval of the step time in seconds of a plan that fits: that of its rate."""
+    low, high = rate_interval(row)
+    work = row[RATE] * row[STEP]
     return work / high, work / low
 
 

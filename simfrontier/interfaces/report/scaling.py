@@ -3,7 +3,7 @@ samples."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any
@@ -47,8 +47,7 @@ def rates(view: StudyView, published: Sequence[PublishedPoint] = ()) -> theme.Fi
     unit = view.rate_unit.partition(" ")[0]
     shown = _Banded(median=RATE, low=f"{RATE}_p05", high=f"{RATE}_p95", nominal=f"{RATE}_nominal", unit=unit)
     if len(view.sizes) == 1:
-        ends = {o.plan: rate_interval(view, o) for o in view.ranked}
-        return _bars(view, shown, view.rate_unit, ends, published)
+        return _bars(view, shown, view.rate_unit, rate_interval, published)
     return _banded(view, shown, _lines(view, RATE, view.rate_unit, f"%{{y:.4~g}} {unit}"), published)
 
 
@@ -57,7 +56,7 @@ def step_times(view: StudyView) -> theme.Figure:
     names = {end: f"step_time_{column}_s" for end, column in (("low", "p05"), ("high", "p95"), ("nominal", "nominal"))}
     shown = _Banded(median="step_time_s", unit="s", **names)
     if len(view.sizes) == 1:
-        return _bars(view, shown, "step time (s)", {o.plan: step_interval(view, o) for o in view.ranked})
+        return _bars(view, shown, "step time (s)", step_interval)
     return _banded(view, shown, _lines(view, "step_time_s", "step time (s)", "%{y:.4~g} s"))
 
 
@@ -129,14 +128,14 @@ def _bars(
     view: StudyView,
     shown: _Banded,
     title: str,
-    intervals: Mapping[str, tuple[float, float]],
+    interval: Callable[[Row], tuple[float, float]],
     published: Sequence[PublishedPoint] = (),
 ) -> theme.Figure:
-    """Plot the plans at the only size as bars from zero, with 90 % intervals (by plan); `published` figures are stars
+    """Plot the plans at the only size as bars from zero with the 90 % `interval` of each; `published` figures are stars
     in the row of their plan."""
     rows = [row for row in view.rows_at(view.largest) if row["fits"]]
     labels = [row["plan"] for row in rows]
-    ends = [(low, row[shown.median], high) for row in rows for low, high in [intervals[row["plan"]]]]
+    ends = [(low, row[shown.median], high) for row in rows for low, high in [interval(row)]]
     words = [
         f"<b>{escape(plan)}</b><br>{number(median)} {shown.unit}<br>90 % interval: {number(low)} to {number(high)}"
         for plan, (low, median, high) in zip(labels, ends, strict=True)

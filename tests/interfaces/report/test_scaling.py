@@ -4,7 +4,7 @@ import pytest
 
 from simfrontier.interfaces.report.headline import rate_interval
 from simfrontier.interfaces.report.scaling import PublishedPoint, rates, step_times
-from simfrontier.interfaces.report.view import StudyView
+from simfrontier.interfaces.report.view import StudyView, result_row
 from tests.interfaces.report.studies import full, mlp
 
 
@@ -34,7 +34,7 @@ def test_one_size_is_a_bar_for_each_plan_with_its_interval() -> None:
         outcome = next(each for each in view.ranked if each.plan == plan)
         rate, step = bars["x"][number], steps["x"][number]
         above, below = bars["error_x"]["array"][number], bars["error_x"]["arrayminus"][number]
-        assert (rate - below, rate + above) == pytest.approx(rate_interval(view, outcome))
+        assert (rate - below, rate + above) == pytest.approx(rate_interval(result_row(outcome)))
         assert (step - steps["error_x"]["arrayminus"][number]) * (rate + above) == pytest.approx(rate * step)
     assert sorted(bars["y"]) == sorted(each.plan for each in view.ranked)
     star = rates(view, [published(bars["y"][0], 8, 1e9)])["data"][-1]
