@@ -8,6 +8,7 @@ from simfrontier.inputs.measured import CallRow, load_table
 from tests.core.topology.samples import bare, dgx_a100, frontier, link, perlmutter
 from tests.inputs.measured import writers
 from tests.inputs.measured.tables import nccl_log
+from tests.inputs.profiler.traces import over_gloo
 from tests.invoke import ROOT, TOY, invoke
 from tests.scenario_files import SCENARIOS
 
@@ -129,7 +130,7 @@ def _of_ranks_and_benchmarks(folder: Path) -> dict[str, list[bytes]]:
 
 
 def _traces(folder: Path) -> list[bytes]:
-    """Return traces of simulated ranks, as PyTorch writes them."""
+    """Return traces of simulated ranks, as PyTorch writes them, and one over gloo."""
     made = invoke("export", TOY, "--format", "kineto", "--plans", "zero3,zeropp", "--devices", "2", "--out", folder)
     assert made.code == 0, made
-    return [path.read_bytes() for path in sorted(folder.glob("z*.json"))]
+    return [path.read_bytes() for path in (*sorted(folder.glob("z*.json")), over_gloo(folder / "gloo.json"))]

@@ -9,21 +9,21 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from simfrontier.base.errors import InputError, nearest, shown
 from simfrontier.base.io import checked
 from simfrontier.core.trace import kineto as form
-from simfrontier.inputs.profiler.trace_events import EventArgs, TraceEvent
+from simfrontier.inputs.profiler.trace_events import JOB, EventArgs, JobInfo, TraceEvent
 
 _TICK_US: Final = 1e-3  # of the profiler's clock: ends are rounded to it
 _OF_GLOO: Final = "gloo"  # the stream of all its calls, whose order the ranks share
 
 
-def host_work(events: Sequence[TraceEvent], info: Mapping[str, Any], where: str) -> list[TraceEvent]:
-    """Return the calls, and those other events that neither lie within another event nor contain a call. `info`:
-    distributedInfo of the trace. Raises InputError for a call whose message or group is not known."""
+def host_work(events: Sequence[TraceEvent], info: JobInfo, where: str) -> list[TraceEvent]:
+    """Return the calls, and those other events that neither lie within another event nor contain a call. Raises
+    InputError for a call whose message or group is not known."""
     carried = [event for event in events if event.name.startswith(form.GLOO)]
     if not carried or any(event.args.collective is not None for event in events):
         outer = _outermost(events, lambda event: event.args.collective is not None)
@@ -67,18 +67,16 @@ def _is_issued(event: TraceEvent) -> bool:
     return event.name.startswith(form.HOST_CALL) or event.name == form.HOST_WAIT
 
 
-def _all_ranks(info: Mapping[str, Any], where: str) -> int:
+def _all_ranks(info: JobInfo, where: str) -> int:
     """Return the number of ranks of the job. Raises InputError if it has groups of fewer, as a call does not say which
     is its own."""
-    num_ranks, groups = info.get("world_size"), info.get("pg_config")
-    if not isinstance(num_ranks, int) or not isinstance(groups, list):
+    if info.num_ranks is None or not info.groups:
         text = "world_size or pg_config is missing; allowed: traces of plain PyTorch over gloo that name their groups"
-        raise InputError(f"distributedInfo: {text}", where=where)
-    sizes = [group.get("pg_size") if isinstance(group, dict) else None for group in groups]
-    if other := [size for size in sizes if size != num_ranks]:
-        text = f"a group of {shown(other[0])} of {num_ranks:,} ranks, and gloo's events do not name theirs"
+        raise InputError(f"{JOB}: {text}", where=where)
+    if other := [group for group in info.groups if group.size != info.num_ranks]:
+        text = f"a group of {shown(other[0].size)} of {info.num_ranks:,} ranks, and gloo's events do not name theirs"
         raise InputError(f"{text}; allowed: groups of all ranks, or traces of NCCL or RCCL", where=where)
-    return num_ranks
+    return info.num_ranks
 
 
 def _carried_out(
@@ -120,32 +118,35 @@ def _fits(event: TraceEvent, call: TraceEvent) -> bool:
     return _elements(event.args.dims) in map(_elements, call.args.dims)
 
 
-def _elements(dims: Any) -> int:
-    """Return the elements of a tensor or a list of tensors of these shapes."""
-    if isinstance(dims, list) and all(isinstance(each, int) for each in dims):
-        return math.prod(dims)
-    return sum(map(_elements, dims)) if isinstance(dims, list) else 0
+def _elements(operand: Any) -> int:
+    """Return the elements of a tensor, from its shape, or of a list of tensors."""
+    shapes = [each for each in operand if isinstance(each, list)] or [operand] if isinstance(operand, list) else []
+    return sum(math.prod(shape) for shape in shapes if all(isinstance(size, int) for size in shape))
 
 
 def _args(event: TraceEvent, collective: str, num_ranks: int, where: str) -> EventArgs:
     """Return the keys of a collective of all ranks. Raises InputError if the profiler did not record its operand."""
-    elements, types = 1, event.args.types or ["unsigned char"]
-    if collective != form.BARRIER:
-        if not event.args.dims or not event.args.types:
-            text = "no size of its message; allowed: traces of a profiler with record_shapes=True"
-            raise InputError(f"{event.name}: {text}", where=where)
-        elements = _elements(event.args.dims)
+    dims, types = event.args.dims, event.args.types
+    if collective == form.BARRIER:
+        dims, types = [[1]], ["unsigned char"]
+    if not dims or not types:
+        text = "no size of its message; allowed: traces of a profiler with record_shapes=True"
+        raise InputError(f"{event.name}: {text}", where=where)
     if types[0] not in form.CPP_TYPES:
-        raise InputError(f"Input type {shown(types[0])}: {nearest(str(types[0]), form.CPP_TYPES)}", where=where)
+        text = f"{form.TYPES} {shown(types[0])}: {nearest(types[0], form.CPP_TYPES)}"
+        raise InputError(f"{event.name}: {text}", where=where)
     gathers = form.COLLECTIVES[collective] == "all_gather" and collective not in form.LIKE
     values = {
         form.COLLECTIVE: collective,
         form.DTYPE: form.CPP_TYPES[types[0]],
-        form.IN_ELEMENTS: elements,
-        form.OUT_ELEMENTS: elements * (num_ranks if gathers else 1),
+        form.IN_ELEMENTS: _elements(dims),
+        form.OUT_ELEMENTS: _elements(dims) * (num_ranks if gathers else 1),
         form.GROUP_SIZE: num_ranks,
         form.GROUP_NAME: _OF_GLOO,
         form.GROUP_RANKS: list(range(num_ranks)),
     }
-    args: EventArgs = checked(values, EventArgs)
+    try:
+        args: EventArgs = checked(values, EventArgs)
+    except InputError as error:
+        raise error.within(where) from None
     return args

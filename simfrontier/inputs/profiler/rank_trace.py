@@ -201,8 +201,8 @@ def ranks_of(value: Any, where: str) -> tuple[int, ...] | None:
             raise InputError(f"{form.GROUP_RANKS}: got {shown(value)}; allowed: [0, 1, ...]", where=where) from None
     if not isinstance(value, list) or not value:
         return None
-    if len(set(value)) != len(value):
-        raise InputError(f"{form.GROUP_RANKS}: a rank twice; allowed: every rank once", where=where)
+    if any(not isinstance(rank, int) for rank in value) or len(set(value)) != len(value):
+        raise InputError(f"{form.GROUP_RANKS}: a rank twice, or what is none; allowed: every rank once", where=where)
     return tuple(value)
 
 

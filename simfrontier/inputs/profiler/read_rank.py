@@ -22,7 +22,16 @@ from simfrontier.inputs.profiler.rank_trace import (
     own_of,
     ranks_of,
 )
-from simfrontier.inputs.profiler.trace_events import TraceEvent, event_of, events_of, head_of, steps_of
+from simfrontier.inputs.profiler.trace_events import (
+    JOB,
+    JobInfo,
+    TraceEvent,
+    event_of,
+    events_of,
+    head_of,
+    job_of,
+    steps_of,
+)
 
 _TICK_S: Final = 1e-9
 _LONGEST_NAME: Final = 128  # characters
@@ -74,14 +83,17 @@ def read_rank(path: Path, step: str | None = None) -> RankTrace:
     the whole trace if it has no steps. Raises InputError."""
     where, read = str(path), _Read(str(path))
     head = head_of(path)
+    info = job_of(head, where)
+    num_ranks = info.num_ranks or info.rank + 1
+    if info.rank >= num_ranks:
+        raise InputError(f"{JOB}: {wrong(info.rank, f'ranks below world_size {num_ranks}')}", where=where)
     for number, event in enumerate(events_of(path), 1):
         read.take(event, f"{where}: event {number}")
-    rank, num_ranks, groups, stands_for = _job(head, where)
     on_device = bool(read.device)
-    if not on_device and (job := _job_on_devices(head, read)):
+    if not on_device and (job := _job_on_devices(info, bool(head.get("deviceProperties")), read)):
         text = f"no event of a device in the trace of a job on devices ({job}); allowed: traces with their kernels"
         raise InputError(f"{text} (activities = [ProfilerActivity.CPU, ProfilerActivity.CUDA])", where=where)
-    steps = steps_of(read.steps or read.steps_on_device, _launched(read, head), where)
+    steps = steps_of(read.steps or read.steps_on_device, _launched(read, info), where)
     chosen = steps.taken(step)
     if not chosen.events:
         raise InputError("no kernel, and no collective of the host, in this step", where=where)
@@ -90,13 +102,13 @@ def read_rank(path: Path, step: str | None = None) -> RankTrace:
     window = steps.window(chosen, on_device)
     base_us = min(window.begin_us, min(event.begin_us for event in chosen.events))
     has_order = on_device and all(event.correlation is not None for event in chosen.events)
-    making = _Making(read, base_us, has_order, groups, rank, num_ranks)
+    making = _Making(read, base_us, has_order, _groups(info, where), info.rank, num_ranks)
     return RankTrace(
         where=where,
         step_name=chosen.name,
-        rank=rank,
+        rank=info.rank,
         num_ranks=num_ranks,
-        stands_for=stands_for,
+        stands_for=head.get(form.OWN, {}).get("stands_for", ""),
         device=_device(head) if on_device else None,
         kernels=sorted(map(making.kernel, chosen.events), key=lambda kernel: (kernel.order, kernel.start_s)),
         waits=_waits(read) if has_order else None,
@@ -108,10 +120,10 @@ def read_rank(path: Path, step: str | None = None) -> RankTrace:
     )
 
 
-def _launched(read: _Read, head: Mapping[str, Any]) -> Iterator[tuple[float, TraceEvent]]:
+def _launched(read: _Read, info: JobInfo) -> Iterator[tuple[float, TraceEvent]]:
     """Yield the kernels of a trace with their launch times. The start time takes the place of the launch time if only
     the device has annotated steps, and for kernels whose launch is not in the trace."""
-    for event in read.device or host_work(read.host, head.get("distributedInfo", {}), read.where):
+    for event in read.device or host_work(read.host, info, read.where):
         launched_us, _ = _launch_of(read, event)
         yield launched_us if read.steps or not read.steps_on_device else event.begin_us, event
 
@@ -157,33 +169,20 @@ class _Making:
         )
 
 
-def _job(head: Mapping[str, Any], where: str) -> tuple[int, int, dict[str, tuple[int, ...]], str]:
-    """Return the rank, the number of ranks, the ranks of process groups by name, and the ranks for which the trace
-    stands."""
-    info = head.get("distributedInfo", {})
-    rank = info.get("rank", 0)
-    num_ranks = info.get("world_size", rank + 1)
-    if not 0 <= rank < num_ranks:
-        raise InputError(f"distributedInfo: {wrong(rank, f'ranks below world_size {num_ranks}')}", where=where)
-    groups: dict[str, tuple[int, ...]] = {}
-    for each in _listed(info.get("pg_config")):
-        ranks = ranks_of(each.get("ranks"), where)
-        if ranks is not None:
-            groups[str(each.get("pg_name", ""))] = ranks
-    return rank, num_ranks, groups, head.get(form.OWN, {}).get("stands_for", "")
+def _groups(info: JobInfo, where: str) -> dict[str, tuple[int, ...]]:
+    """Return the ranks of process groups by name, of those whose ranks are all listed."""
+    ranks = {str(group.name): ranks_of(group.ranks, where) for group in info.groups or ()}
+    return {name: each for name, each in ranks.items() if each is not None}
 
 
-def _job_on_devices(head: Mapping[str, Any], read: _Read) -> str:
+def _job_on_devices(info: JobInfo, has_devices: bool, read: _Read) -> str:
     """Return the reason why the trace belongs to a job on devices; empty for a job on the host (gloo, MPI), whose node
     may have devices that the job does not use."""
     if read.launches_kernels:
         return "its host launches kernels"
     if any(event.name.startswith(form.NCCL_CALLS) for event in read.host):
         return "its host calls NCCL or RCCL"
-    info = head.get("distributedInfo", {})
-    configs = [each.get("backend_config") for each in _listed(info.get("pg_config"))]
-    backends = " ".join(map(str, [info.get("backend"), *configs])).lower()
-    has_devices = bool(head.get("deviceProperties"))
+    backends = " ".join(filter(None, [info.backend, *(group.backend for group in info.groups or ())])).lower()
     is_of_host = any(name in backends for name in form.HOST_BACKENDS)
     if any(name in backends for name in form.DEVICE_BACKENDS) and (has_devices or not is_of_host):
         return "it communicates by NCCL or RCCL"

@@ -19,13 +19,34 @@ from annotated_types import Ge
 from pydantic import ConfigDict, Field
 
 from simfrontier.base.errors import InputError, nearest, shown
-from simfrontier.base.io import External, checked, reading
+from simfrontier.base.io import External, checked, reading, typed
 from simfrontier.base.limits import FILE
 from simfrontier.core.trace import kineto as form, ranges_text
 
 EVENTS: Final = "traceEvents"
-HEAD: Final = ("distributedInfo", "deviceProperties", form.OWN)
+JOB: Final = "distributedInfo"
+HEAD: Final = (JOB, "deviceProperties", form.OWN)
 _GZIP: Final = b"\x1f\x8b"
+
+
+class ProcessGroup(External):
+    """A process group of the job; its ranks may be cut short, or written as text."""
+
+    model_config = ConfigDict(strict=False)
+
+    name: int | str = Field(default="", alias="pg_name")
+    size: int | None = Field(default=None, alias="pg_size")
+    ranks: str | list[int] | None = None
+    backend: str | None = Field(default=None, alias="backend_config")
+
+
+class JobInfo(External):
+    """The trace's place in its job."""
+
+    rank: Annotated[int, Ge(0)] = 0
+    num_ranks: Annotated[int, Ge(1)] | None = Field(default=None, alias="world_size")
+    backend: str | None = None
+    groups: tuple[ProcessGroup, ...] | None = Field(default=None, alias="pg_config")
 
 
 class EventArgs(External):
@@ -47,8 +68,8 @@ class EventArgs(External):
     target_rank: int | None = Field(default=None, alias=form.TARGET_RANK)
     wait_stream: int | str | None = Field(default=None, alias=form.WAIT_STREAM)
     wait_record: int | None = Field(default=None, alias=form.WAIT_RECORD)
-    dims: Any = Field(default=None, alias=form.DIMS)  # shapes of an op's operands; [] for those that are no tensors
-    types: Any = Field(default=None, alias=form.TYPES)
+    dims: list[Any] | None = Field(default=None, alias=form.DIMS)  # shapes of operands; [] for what is no tensor
+    types: list[str] | None = Field(default=None, alias=form.TYPES)
     own: dict[str, Any] | None = Field(default=None, alias=form.OWN)
 
 
@@ -103,6 +124,11 @@ def head_of(path: Path) -> dict[str, Any]:
             if key in HEAD:
                 builders.setdefault(key, ijson.ObjectBuilder()).event(event, value)
     raise InputError(f"no list {EVENTS}; allowed: a trace of PyTorch's profiler", where=str(path))
+
+
+def job_of(head: Mapping[str, Any], where: str) -> JobInfo:
+    """Return the trace's place in its job. Raises InputError."""
+    return typed(head.get(JOB, {}), JobInfo, where, (JOB,))
 
 
 def events_of(path: Path) -> Iterator[dict[str, Any]]:

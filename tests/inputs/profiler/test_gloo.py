@@ -12,26 +12,9 @@ import pytest
 
 from simfrontier.base.errors import InputError
 from simfrontier.inputs.profiler import Job, read_job
-from tests.inputs.profiler.traces import Event, annotated, written
+from tests.inputs.profiler.traces import GLOO, HOST, Event, annotated, carried, issued, op, written
 
-HOST, *GLOO = 1, 11, 12  # threads
 TWO = {"backend": "gloo", "world_size": 2, "pg_config": [{"pg_name": "0", "pg_size": 2, "ranks": [0, 1]}]}
-
-
-def op(name: str, begin: float, end: float, thread: int = HOST, category: str = "cpu_op", **args: Any) -> Event:
-    event = {"ph": "X", "cat": category, "name": name, "pid": 9, "tid": thread, "ts": begin, "dur": end - begin}
-    return event | {"args": {key.replace("_", " "): value for key, value in args.items()}}
-
-
-def carried(name: str, begin: float, end: float, elements: int, thread: int = GLOO[0], kind: str = "float") -> Event:
-    """gloo's event, with one operand."""
-    sizes = {"Input_Dims": [[elements]], "Input_type": [kind]}
-    return op(f"gloo:{name}", begin, end, thread, "user_annotation", **sizes)
-
-
-def issued(name: str, begin: float, *operands: Any) -> Event:
-    """The op of the host, 5 long, whose operands have these shapes."""
-    return op(f"c10d::{name}", begin, begin + 5, Input_Dims=[*operands, [], []])
 
 
 def files(folder: Path, *ranks: list[Event], **info: Any) -> list[Path]:
@@ -126,8 +109,12 @@ HALF = [{"pg_name": "0", "pg_size": 2}, {"pg_name": "1", "pg_size": 1, "ranks": 
         (BARE, {}, "gloo:all_reduce: no size of its message; allowed: traces of a profiler with record_shapes=True"),
         (CALL, {"pg_config": HALF}, "a group of 1 of 2 ranks, and gloo's events do not name theirs; allowed: gr"),
         (CALL, {"pg_config": None}, "distributedInfo: world_size or pg_config is missing"),
-        (CALL, {"pg_config": [7]}, "a group of null of 2 ranks"),
+        (CALL, {"pg_config": [{"pg_name": "0"}]}, "a group of null of 2 ranks"),
+        (CALL, {"world_size": "many"}, "distributedInfo.world_size: got \"many\""),
+        (CALL, {"pg_config": [{"pg_size": 2, "ranks": "[[0]]"}]}, "a rank twice, or what is none"),
         ([CALL[0], carried("all_reduce", 2, 20, 299)], {}, "c10d::allreduce_: no event gloo:all_reduce of its size"),
+        ([CALL[0], carried("all_reduce", 2, 20, -5)], {}, "no event gloo:all_reduce of its size"),
+        ([CALL[0], {**CALL[1], "args": {"Input Dims": 7}}], {}, "Input Dims: got 7"),
         ([*CALL, carried("all_reduce", 30, 40, 300)], {}, "gloo:all_reduce: no call of its size"),
         ([issued("send", 0, [[3]]), carried("send", 0, 9, 3, HOST)], {}, "c10d::send over gloo: "),
         ([CALL[0], carried("all_reduce", 2, 20, 300, kind="quint8")], {}, 'Input type "quint8"'),

@@ -128,3 +128,36 @@ def written(
     document = {"schemaVersion": 1, "distributedInfo": info, **head, "traceEvents": list(events)}
     path.write_text(json.dumps(document), encoding="utf-8")
     return path
+
+
+# ── plain PyTorch over gloo ──
+
+HOST, *GLOO = 1, 11, 12  # threads
+
+
+def op(name: str, begin: float, end: float, thread: int = HOST, category: str = "cpu_op", **args: Any) -> Event:
+    event = {"ph": "X", "cat": category, "name": name, "pid": 9, "tid": thread, "ts": begin, "dur": end - begin}
+    return event | {"args": {key.replace("_", " "): value for key, value in args.items()}}
+
+
+def carried(name: str, begin: float, end: float, elements: int, thread: int = GLOO[0], kind: str = "float") -> Event:
+    """gloo's event, with one operand."""
+    sizes = {"Input_Dims": [[elements]], "Input_type": [kind]}
+    return op(f"gloo:{name}", begin, end, thread, "user_annotation", **sizes)
+
+
+def issued(name: str, begin: float, *operands: Any) -> Event:
+    """The op of the host, 5 long, whose operands have these shapes."""
+    return op(f"c10d::{name}", begin, begin + 5, Input_Dims=[*operands, [], []])
+
+
+def over_gloo(path: Path) -> Path:
+    """A rank's trace of a gather, a scatter and a barrier between ops."""
+    events = [
+        *(annotated(0, 0, 100), op("aten::mm", 0, 10), op("aten::add", 21, 30)),
+        *(issued("_allgather_base_", 10, [200], [100]), carried("all_gather", 12, 20, 100)),
+        *(issued("_reduce_scatter_base_", 30, [100], [200]), carried("all_reduce", 32, 50, 200)),
+        *(issued("barrier", 60, [1]), op("gloo:barrier", 62, 70, GLOO[0], "user_annotation")),
+    ]
+    groups = [{"pg_name": "0", "pg_size": 2, "ranks": [0, 1]}]
+    return written(path, events, distributedInfo={"backend": "gloo", "rank": 0, "world_size": 2, "pg_config": groups})
