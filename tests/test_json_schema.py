@@ -12,6 +12,7 @@ from simfrontier.core import collectives, machine
 from simfrontier.core.machine import stack
 from simfrontier.core.plan import FAMILIES
 from simfrontier.inputs.scenario import plan_keys
+from simfrontier.inputs.scenario.words import PLAN_KEYS
 from simfrontier.interfaces.cli.verbs.schema import SCHEMAS, file_name, json_schema, schema_text
 from tests.invoke import invoke
 from tests.scenario_files import SCENARIOS, STUDIES
@@ -67,6 +68,11 @@ def test_a_fault_is_found_where_it_is(lines: str, place: str, said: str) -> None
     assert found == place and said in message
 
 
+def test_words_and_short_names_are_valid() -> None:
+    lines = "model.seq = 4096\ntraining.global_batch = '4M tokens'\nplans.words = 'tp 8 pp 2'\n[plans.short]\ntp = 8"
+    assert faults("scenario", tomllib.loads(SCENARIO + lines)) == []
+
+
 def test_a_machine_is_of_the_catalog_or_a_file() -> None:
     document = tomllib.loads(f"{SCENARIO}[plans.zero3]\nfamily = 'zeropp'\nqwz = false")
     assert faults("scenario", document) == []
@@ -87,7 +93,8 @@ def test_a_file_on_a_base_says_what_differs_and_one_without_says_all() -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_keys_of_a_family_are_offered_with_their_sentences(family: str) -> None:
     keys = schema_of("scenario")["$defs"][family]["properties"]
-    assert set(keys) == {*plan_keys(family), "search"}
+    short = {key for key, full in PLAN_KEYS.items() if full in plan_keys(family)}
+    assert set(keys) == {*plan_keys(family), *short, "search"}
     assert all(part["description"] for part in keys.values())
 
 

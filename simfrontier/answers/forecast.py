@@ -132,7 +132,8 @@ def sized(scenario: Scenario, plan: str, devices: int) -> PlanSize:
         micro_batches, stages = case.grad_accum, case.stages
         unlike, tries = _num_unlike(scenario, case), 1
     else:
-        few = training.grad_accum if training.batch is None else training.batch // devices
+        batch = training.about(here.sequence)
+        few = training.grad_accum if batch is None else batch // devices
         micro_batches = options.grad_accum or min(MOST_MICRO_BATCHES, max(1, few))
         stages = options.pipeline if isinstance(options, TensorOptions) else 1
         grids = 1 if search.by is None else search.top

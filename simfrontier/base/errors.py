@@ -27,7 +27,7 @@ _TECHNIQUES: Final = (  # patterns of lower-case names with "_" between their wo
     ),
     (
         r"(^|_)cp(_(size|degree|comm_type))?$|(^|_)context_comm_type$|(^|_)context_parallel|(^|_)ring_(self_)?att(entio)?n(_|$)"
-        r"|(^|_)ring_degree$|(^|_)ulysses(_|$)|(^|_)usp(_|$)",
+        r"|(^|_)ring_degree$|^context$|(^|_)ulysses(_|$)|(^|_)usp(_|$)",
         'context parallelism is the keys context and context_by of family = "megatron"',
     ),
     (

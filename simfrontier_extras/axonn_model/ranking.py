@@ -132,7 +132,7 @@ def _keys(scenario: GridJob) -> AxonnKeys:
 def _batch(scenario: GridJob, devices: int) -> int:
     """Return the number of sequences per step over all devices."""
     training = scenario.file.training
-    return training.batch or training.micro_batch * training.grad_accum * devices
+    return training.about(scenario.shape.sequence) or training.micro_batch * training.grad_accum * devices
 
 
 def _bandwidths(scenario: GridJob, version: VersionName) -> Bandwidths:

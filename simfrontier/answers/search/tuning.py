@@ -369,15 +369,15 @@ def batch_of(scenario: Scenario, size: int) -> int:
     """
     here = scenario.at(size)
     training = here.file.training
-    if training.batch is not None:
-        return training.batch
+    if training.sequences is not None:
+        return training.sequences
     for plan in scenario.plans:
         if plan not in here.searches:
             try:
                 return scenario.case(plan, size).samples
             except InputError:
                 continue
-    return training.micro_batch * training.grad_accum * size
+    return training.about(here.sequence) or training.micro_batch * training.grad_accum * size
 
 
 def with_batch(scenario: Scenario, size: int, batch: int) -> Scenario:

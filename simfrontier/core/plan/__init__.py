@@ -29,6 +29,7 @@ from simfrontier.core.plan.plan import (
 )
 from simfrontier.core.plan.stages import STREAM as STREAM, refuse_periods as refuse_periods
 from simfrontier.core.plan.tensor import (
+    TENSOR as TENSOR,
     AxonnOptions as AxonnOptions,
     MegatronOptions as MegatronOptions,
     TensorOptions as TensorOptions,

@@ -35,7 +35,8 @@ class Options(BaseModel):
     """Keys that every plan takes: its family, the codec of gradients that are not quantised, and (default: as
     `training` and `model` say) sequences of one rank of the batch in a micro-batch, micro-batches of a step,
     checkpointing, whether attention is fused, and the kernel of softmaxes; and of how many layers, the first ones of
-    each stage, activations wait for the backward in the host's memory.
+    each stage, activations wait for the backward in the host's memory. `data_ranks`: the number of ranks among which
+    the batch must be divided, as a check of the number of devices.
 
     A codec that is not given (or `plain`) is the model's own type.
     """
@@ -50,6 +51,7 @@ class Options(BaseModel):
     attention: Attention | None = None
     softmax: Softmax | None = None
     offload_activations: Annotated[int, Field(ge=0, le=2**20)] = 0
+    data_ranks: Annotated[int, Field(ge=1, le=2**20)] | None = None
 
     @property
     def on_data(self) -> Options:
@@ -59,6 +61,11 @@ class Options(BaseModel):
     def batch_ranks(self, mesh: Mesh) -> int:
         """Return the number of ranks among which the batch is divided."""
         return mesh.num_ranks
+
+    @property
+    def micro_batches_together(self) -> int:
+        """Number by which the micro-batches of a step must divide."""
+        return 1
 
     def in_precision(self, dtype: str) -> Self:
         """Return the same options for display, with the model's own data type as the codec of uncoded messages."""

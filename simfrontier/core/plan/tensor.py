@@ -98,7 +98,7 @@ class TensorOptions(Options, ABC):
             raise InputError(
                 f'order = "dualpipev" needs two micro-batches per stage: {2 * self.pipeline} or more, got {count}'
             )
-        if self.pipeline > 1 and self.order not in V_ORDERS and self.chunks > 1 and count % self.pipeline:
+        if count % self.micro_batches_together:
             fits = [
                 n for n in (count // self.pipeline * self.pipeline, -(-count // self.pipeline) * self.pipeline) if n
             ]
@@ -106,6 +106,10 @@ class TensorOptions(Options, ABC):
                 f'order = "{self.order}" needs micro-batches that divide by pipeline = {self.pipeline}, got {count}; '
                 f"nearest: {listed(fits)}"
             )
+
+    @property
+    def micro_batches_together(self) -> int:
+        return self.pipeline if self.order not in V_ORDERS and self.chunks > 1 else 1
 
     @property
     def stages(self) -> Pipeline | None:

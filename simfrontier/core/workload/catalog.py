@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from simfrontier.base.errors import InputError, meant
+from simfrontier.base.errors import InputError, meant, near, nearest
 from simfrontier.base.extras import added
 from simfrontier.core.workload.expert_models import EXPERT_MODELS, LIKE_LLAMA
 from simfrontier.core.workload.gpt_shape import GptShape
@@ -113,7 +113,8 @@ def find_model(name: str) -> Shape:
     not implemented yet."""
     shape = known_model(name)
     if shape is None:
-        raise InputError(f"model {name!r}: {meant(name, (*MODELS, *(each.name for each in _of_extras())))}")
+        names = (*MODELS, *(each.name for each in _of_extras()))
+        raise InputError(f"model {name!r}: {nearest(name, names) if near(name, names) else meant(name, names)}")
     return shape
 
 

@@ -6,6 +6,8 @@ from simfrontier.inputs.scenario.added_keys import (
     GridOrder as GridOrder,
     grid_orders as grid_orders,
 )
+from simfrontier.inputs.scenario.aliases import has_degrees as has_degrees
+from simfrontier.inputs.scenario.batches import tokens_of as tokens_of
 from simfrontier.inputs.scenario.case import Case as Case, mesh_of as mesh_of
 from simfrontier.inputs.scenario.form import (
     GoodputTable as GoodputTable,
@@ -37,7 +39,9 @@ from simfrontier.inputs.scenario.settings import (
     NUMBER_TABLES as NUMBER_TABLES,
     parse_setting as parse_setting,
     path_of as path_of,
+    selected_plans as selected_plans,
     with_settings as with_settings,
     without_comparisons as without_comparisons,
 )
 from simfrontier.inputs.scenario.variations import varied_numbers as varied_numbers, with_numbers as with_numbers
+from simfrontier.inputs.scenario.words import plan_in_words as plan_in_words, split_plans as split_plans

@@ -155,6 +155,7 @@ def case_of(
         options.refuse_attention(options.attention or file.model.attention)
     mesh = mesh_of(options, devices, file.mesh, machine)
     ranks = options.batch_ranks(mesh)
+    _refuse_ranks(options, ranks, devices)
     micro_batch, grad_accum = _micro_batches(options, ranks, file, batch)
     checkpointing = options.checkpointing or file.model.checkpointing
     shape.refuse_step(grad_accum, file.model.precision, checkpointing)
@@ -205,6 +206,16 @@ def _refuse_family(options: Options, shape: Shape) -> None:
         raise InputError(f"model {shape.name}: got family = {options.family!r}; allowed: {allowed}")
 
 
+def _refuse_ranks(options: Options, ranks: int, devices: int) -> None:
+    """Raise InputError if the grid leaves another number of data-parallel ranks than the plan states."""
+    stated = options.data_ranks
+    if stated not in (None, ranks):
+        raise InputError(
+            f"data_ranks = {stated} (dp), and the grid leaves {ranks} of {devices} devices; "
+            f"allowed: {ranks}, or {devices // ranks * stated} devices"
+        )
+
+
 def _refuse_statistics(options: Options, shape: Shape) -> None:
     """Raise InputError if a plan, or the plan on its data axes, overlaps the gathers of statistics although the model
     gathers none."""
@@ -229,10 +240,11 @@ def _micro_batches(options: Options, ranks: int, file: ScenarioFile, shared: int
     training = file.training
     own, grad_accum = options.micro_batch, options.grad_accum
     micro_batch = own or training.micro_batch
-    batch = shared if training.batch is None else training.batch
+    batch = training.sequences or shared
     if batch is None:
         return micro_batch, grad_accum or training.grad_accum
-    said = f"training.batch = {batch}" if training.batch else f"a step of {batch} sequences, as other plans have,"
+    said = f"training.batch = {batch}" if training.sequences else f"a step of {batch} sequences, as other plans have,"
+    said = f"a step of {batch} sequences ({training.batch})" if training.tokens else said
     if grad_accum is None:
         count = _divided(batch, said, ranks, "micro-batch", micro_batch)
         _refuse_many(count, micro_batch, said, ranks)

@@ -17,6 +17,7 @@ from simfrontier.core.machine import HEALTHY, NarrowProducts, NarrowType, NodePl
 from simfrontier.core.plan import Engine
 from simfrontier.core.program import LIBRARY, CollectiveKind
 from simfrontier.core.workload import Attention, Checkpointing, LoraPart, Norm, Optimizer, Positions, Router, Softmax
+from simfrontier.inputs.scenario.batches import tokens_of
 
 
 class TuneTable(Strict):
@@ -53,6 +54,9 @@ Name = Annotated[str, Field(min_length=1, pattern=r"^[^\x00-\x1f]+$")]  # may be
 NodeNumbers = Annotated[list[NotNegative], Field(min_length=1)]
 NodeNames = Annotated[str, Field(min_length=1)]
 SizeText = Annotated[str, Field(pattern=r"^[1-9][0-9]{0,8}$")]  # a number of devices, as a key
+
+
+Tokens = Annotated[str, Field(pattern=r"^[0-9][0-9.,]* ?[kKmM]?( ?(tokens|sequences))?$")]
 
 
 # What may carry a kind of call: an algorithm of some library, or what the library takes
@@ -175,11 +179,25 @@ class ModelTable(Strict):
 
 class TrainingTable(Strict):
     """Sequences per device in a micro-batch, and micro-batches per optimizer step; or, with `batch`, the number of
-    sequences per step over all devices, from which the number of micro-batches follows."""
+    sequences per step over all devices, or of their tokens as text, from which the number of micro-batches follows."""
 
     micro_batch: Size = 1
     grad_accum: Count = 1
-    batch: Size | None = None
+    batch: Size | Tokens | None = None
+
+    @property
+    def sequences(self) -> int | None:
+        """Sequences of a step, if `batch` is their number."""
+        return self.batch if isinstance(self.batch, int) else None
+
+    @property
+    def tokens(self) -> float | None:
+        """Tokens of a step, if `batch` is a text."""
+        return tokens_of(self.batch) if isinstance(self.batch, str) else None
+
+    def about(self, sequence: int) -> int | None:
+        """Return the sequences of a step, to the nearest number if `batch` is of tokens; None without `batch`."""
+        return self.sequences if self.tokens is None else max(1, round(self.tokens / sequence))
 
 
 class RunTable(Strict):

@@ -29,7 +29,7 @@ from simfrontier.inputs.scenario.parts import (
 )
 from simfrontier.inputs.scenario.plans import options_of, searched
 from simfrontier.inputs.scenario.scenario import Scenario
-from simfrontier.inputs.scenario.settings import NUMBER_TABLES, changed_document, choose_plans, put
+from simfrontier.inputs.scenario.settings import NUMBER_TABLES, changed_document, choose_plans, put, selected_plans
 
 
 def load_scenario(
@@ -39,8 +39,8 @@ def load_scenario(
     devices: tuple[int, ...] = (),
     laid_out: bool = True,
 ) -> Scenario:
-    """Read and validate a scenario file; `settings` (dotted key → value), `plans` and `devices` override the values of
-    the file. With `laid_out`, every plan must be able to run at every size.
+    """Read and validate a scenario file; `settings` (dotted key → value), `plans` (its own, or others in words) and
+    `devices` override the values of the file. With `laid_out`, every plan must be able to run at every size.
 
     Raises InputError: one line with the file, the key, the value found and the allowed values.
     """
@@ -87,14 +87,16 @@ def scenario_of(
 ) -> Scenario:
     """Return the validated scenario from a document (parsed TOML) that was read from `where`; with `laid_out`, every
     plan must be able to run at every size."""
-    changed, new = changed_document(document, where, settings or {}, plans)
+    with located(where):
+        selected = selected_plans(document, plans)
+    changed, new = changed_document(document, where, settings or {}, selected)
     table = changed.get("plans")
     named = tuple(table) if isinstance(table, dict) else ()
     with located(where):
         if devices:
             put(changed, ("run", "devices"), list(devices))
         if plans:
-            choose_plans(changed, plans)
+            choose_plans(changed, selected)
         file = typed(changed, FileForm)
         return replace(_resolve(changed, where, file, named, laid_out), settings=new)
 

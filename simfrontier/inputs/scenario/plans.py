@@ -25,7 +25,7 @@ from simfrontier.inputs.scenario.added_keys import GridOrder, grid_orders, order
 AXES = ("node", "package", "gcd")
 DATA_KEY = "data"
 OF_DATA = "gradient_codec"  # of a plan without data axes of its own; where it has such, of the plan on them
-ALSO_CALLED = {"fsdp": "zero3", "fsdp1": "zero3", "fsdp2": "zero3", "zero": "zero3", "mics": "hsdp"}
+ALSO_CALLED = {"fsdp": "zero3", "fsdp1": "zero3", "fsdp2": "zero3", "zero": "zero3", "mics": "hsdp", "3d": "megatron"}
 STEP_KEYS = (  # of a plan as a whole
     *("micro_batch", "grad_accum", "checkpointing", "attention", "softmax", "offload_activations"),
 )

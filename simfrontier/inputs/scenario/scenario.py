@@ -17,6 +17,7 @@ from simfrontier.core.machine.stack import Stack, usual_stack
 from simfrontier.core.plan import Engine, Options, own_families
 from simfrontier.core.program import Mesh
 from simfrontier.core.workload import Precision, Shape
+from simfrontier.inputs.scenario.batches import batch_near
 from simfrontier.inputs.scenario.case import Case, case_of, mesh_of, precision_of
 from simfrontier.inputs.scenario.form import ScenarioFile
 from simfrontier.inputs.scenario.plans import SearchTable, names_softmax, options_of, searched
@@ -156,10 +157,10 @@ class Scenario:
         return here.case_with(plan, options, num_devices, self.at(num_devices).shared_batch(num_devices))
 
     def shared_batch(self, num_devices: int) -> int | None:
-        """Return the number of sequences per step that all plans share at a size, if the file does not set the number
-        of micro-batches; None if the file sets it, or if no plan can be laid out. It is the least common multiple, over
-        the plans, of the sequences per micro-batch over all data-parallel ranks. Plans with a search are not counted,
-        and use the same number."""
+        """Return the number of sequences per step that all plans share at a size, if the file sets neither this number
+        nor that of micro-batches; None if the file sets one, or if no plan can be laid out. It is the least common
+        multiple, over the plans, of the sequences per micro-batch over all data-parallel ranks, or the nearest multiple
+        to the tokens of `training.batch`. Plans with a search are not counted, and use the same number."""
         if num_devices not in self._shared_batches:  # every plan asks, and the answer is of all
             self._shared_batches[num_devices] = self._find_shared_batch(num_devices)
         return self._shared_batches[num_devices]
@@ -169,12 +170,12 @@ class Scenario:
         return {}
 
     def _find_shared_batch(self, num_devices: int) -> int | None:
-        file = self.file
-        if file.training.batch is not None or "grad_accum" in file.training.model_fields_set:
+        file, tokens = self.file, self.file.training.tokens
+        if tokens is None and (file.training.batch is not None or "grad_accum" in file.training.model_fields_set):
             return None
         parts = []
         for name, options in self.plans.items():
-            if options.grad_accum is not None:
+            if options.grad_accum is not None and tokens is None:
                 return None
             if name in self.searches:
                 continue
@@ -182,7 +183,10 @@ class Scenario:
                 mesh = mesh_of(options, num_devices, file.mesh, self.machine)
             except InputError:  # concerns this plan alone, and is raised again where it is simulated
                 continue
-            parts.append(options.batch_ranks(mesh) * (options.micro_batch or file.training.micro_batch))
+            count = options.grad_accum or options.micro_batches_together
+            parts.append(options.batch_ranks(mesh) * (options.micro_batch or file.training.micro_batch) * count)
+        if tokens is not None:
+            return batch_near(tokens / self.sequence, parts)
         return math.lcm(*parts) if parts else None
 
     def case_with(self, plan: str, options: Options, num_devices: int, batch: int | None = None) -> Case:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import tomllib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
 from simfrontier.base.errors import InputError, located, near, shown, technique, unknown_key, wrong
@@ -13,8 +13,9 @@ from simfrontier.base.io import refuse_unfit
 from simfrontier.base.limits import DEPTH
 from simfrontier.core.plan import FAMILIES
 from simfrontier.inputs.scenario.added_keys import FileForm
+from simfrontier.inputs.scenario.aliases import ALIASES, full_path, in_full
 from simfrontier.inputs.scenario.keys import scenario_keys
-from simfrontier.inputs.scenario.plans import unknown_family
+from simfrontier.inputs.scenario.words import plan_in_words
 
 Path = tuple[str, ...]  # of a setting in a scenario's document
 
@@ -90,21 +91,20 @@ def parse_setting(text: str) -> tuple[str, Any]:
 def with_settings(document: Mapping[str, Any], where: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return a document with settings applied, before it is validated as a scenario. Raises InputError for a key that
     no scenario has."""
-    return changed_document(document, where, settings, ())[0]
+    return changed_document(document, where, settings, {})[0]
 
 
 def changed_document(
-    document: Mapping[str, Any], where: str, settings: Mapping[str, Any], plans: tuple[str, ...]
+    document: Mapping[str, Any], where: str, settings: Mapping[str, Any], plans: Mapping[str, dict[str, Any]]
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Return a document with settings applied, and, as text, the settings that change the document. Settings of single
-    sizes are applied last, because the others apply to every size; `plans.*` includes `plans`."""
-    changed = copy.deepcopy(dict(document))
+    """Return a document in full with settings applied, and, as text, the settings that change the document. Settings of
+    single sizes are applied last, because the others apply to every size; `plans.*` includes `plans`."""
     new: list[str] = []
-    given = [(key, path_of(key), value) for key, value in settings.items()]
+    given = [(key, full_path(path_of(key)), value) for key, value in settings.items()]
     with located(where):
+        changed = in_full(copy.deepcopy(dict(document)))
+        _name_plans(changed, plans)
         for key, path, value in sorted(given, key=lambda setting: setting[1][0] == "at"):
-            if is_of_every_plan(path):
-                _name_plans(changed, plans)
             if path[0] not in FileForm.model_fields:
                 raise _unknown(key)
             _refuse_astray(path, value)
@@ -113,7 +113,7 @@ def changed_document(
             hold_everywhere(changed, path)
             if changed != before:
                 new.append(f"{key} = {value}")
-    return changed, tuple(new)
+        return in_full(changed), tuple(new)
 
 
 def _refuse_astray(path: tuple[str, ...], value: Any) -> None:
@@ -137,6 +137,7 @@ def _unknown(key: str) -> InputError:
     if absent := next(filter(None, map(technique, key.split("."))), None):
         return InputError(f"unknown key; {absent}", key=(key,))
     last, names = key.rpartition(".")[2], [each.name for each in scenario_keys()]
+    last = next((aliases[last] for aliases in ALIASES.values() if last in aliases), last)
     by_end = {name.rpartition(".")[2]: name for name in reversed(names)}  # the first of each
     likely = last if last in by_end else near(last, by_end)
     if likely is not None:
@@ -151,11 +152,31 @@ def _by_name() -> frozenset[str]:
     return frozenset(FAMILIES) - {"lattice"}
 
 
-def _name_plans(document: dict[str, Any], plans: tuple[str, ...]) -> None:
-    """Add to the document the plans that are selected only by the name of their family."""
+def selected_plans(document: Mapping[str, Any], plans: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Return the tables of the plans that texts select, by name: of a plan of the document that has this name, empty,
+    of another one that which its words mean. Raises InputError for unknown words, and for a plan that is named
+    twice."""
+    table, out = document.get("plans"), {}
+    known = table if isinstance(table, dict) else {}
+    for text in (part for each in plans for part in _names_in(each, known)):
+        name, words = (text, {}) if text in {*known, *_by_name()} else plan_in_words(text, known)
+        if name in out:
+            raise InputError(f"got {shown(name)} twice, allowed: every plan once", key=("plans",))
+        out[name] = words
+    return out
+
+
+def _names_in(text: str, known: Collection[str]) -> tuple[str, ...]:
+    """Return the plans of the document that a text names, separated by commas (`tp8,pp4`), or the text itself."""
+    parts = tuple(part.strip() for part in text.split(","))
+    return parts if all(part in known for part in parts) else (text,)
+
+
+def _name_plans(document: dict[str, Any], plans: Mapping[str, dict[str, Any]]) -> None:
+    """Add to the document the selected plans that it does not have."""
     known = document.get("plans")
     if isinstance(known, dict):
-        known |= {name: {} for name in plans if name in _by_name() and name not in known}
+        known |= {name: table for name, table in plans.items() if name not in known}
 
 
 def without_comparisons(document: Mapping[str, Any], plans: Collection[str]) -> dict[str, Any]:
@@ -173,19 +194,12 @@ def _of_plans(table: Mapping[str, Any], plans: Collection[str]) -> dict[str, Any
     return {**rest, "plans": kept} if kept else rest
 
 
-def choose_plans(document: dict[str, Any], plans: tuple[str, ...]) -> None:
-    """Keep only the named plans, in the order of the names. The name of a family selects the family's default options
-    if the file has no plan of this name."""
+def choose_plans(document: dict[str, Any], plans: Collection[str]) -> None:
+    """Keep only the named plans, in the order of the names."""
     known = document.get("plans", {})
     if not isinstance(known, dict):
         return  # whatever it is, the form refuses it
-    allowed = {*known, *_by_name()}
-    for name in plans:
-        if name not in allowed:
-            raise InputError(unknown_family(name, allowed), key=("plans",))
-        if plans.count(name) > 1:
-            raise InputError(f"got {shown(name)} twice, allowed: every plan once", key=("plans",))
-    document["plans"] = {name: known.get(name, {}) for name in plans}
+    document["plans"] = {name: known[name] for name in plans}
     table = document.get("sensitivity")
     compared = table.get("plans") if isinstance(table, dict) else None
     if isinstance(compared, list) and any(name in list(known) and name not in plans for name in compared):

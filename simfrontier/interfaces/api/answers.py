@@ -55,6 +55,7 @@ def compare(
     plans: Plans | None = None,
     *,
     devices: int | Sequence[int] = (),
+    batch: int | str | None = None,
     settings: given.Settings | None = None,
     fidelity: Fidelity | None = None,
     exact: bool = False,
@@ -65,13 +66,16 @@ def compare(
     """Simulate every plan at every size; displays a table and a chart in a notebook.
 
     Takes a scenario (of `load` or `new_scenario`, or the path of a file, whose `plans`, `devices` and `settings`
-    may be replaced here), or a machine, a model, plans and sizes, as `new_scenario` does. `fidelity` and `exact` as in
+    may be replaced here), or a machine, a model, plans and sizes, as `new_scenario` does. `batch`: sequences of a step,
+    or its tokens ("4M"), the same for all plans. `fidelity` and `exact` as in
     `simulate`. `vary`: also simulate the scenario's variations of unknown settings and degraded components.
     `jobs`: number of processes. `progress` is called with a short text after each case. Raises as `simulate` does.
 
     >>> compare("frontier", "gpt-13b", ["zero3", "zero-topo"], devices=[8, 64, 384])
+    >>> compare("frontier", "llama-3-70b", "zero3; tp 8 pp 2; tp 8 pp 2 vp 4", devices=128, batch="4M")
     """
     sizes, chosen = given.sizes(devices), given.fidelity(fidelity)
+    settings = given.settings(settings or {}, batch)
     if model is None:
         read = _read(scenario, plans, sizes, settings)
     else:

@@ -13,6 +13,7 @@ from pydantic import BeforeValidator, TypeAdapter, ValidationError
 from simfrontier.base.errors import InputError, nearest, wrong
 from simfrontier.base.workers import PROCESSES
 from simfrontier.core.engine import Fidelity
+from simfrontier.inputs.scenario import split_plans
 
 
 def _whole(value: Any) -> int:
@@ -71,10 +72,10 @@ def jobs(value: Any) -> int:
 
 
 def names(value: Any) -> tuple[str, ...]:
-    """Return plan names as a tuple without duplicates; a single name is accepted."""
-    allowed = 'names of plans, every one once, e.g. plans=["zero3", "zero-topo"], or a dict of plans by name'
-    found = argument(NAMES, value, "plans", allowed)
-    if any("," in each for each in found) or len(set(found)) < len(found):
+    """Return plans, by name or in words, as a tuple without duplicates; a text may have several."""
+    allowed = 'plans, every one once, e.g. plans=["zero3", "tp 8 pp 2"], or a dict of plans by name'
+    found = split_plans(value) if isinstance(value, str) else argument(NAMES, value, "plans", allowed)
+    if len(set(found)) < len(found):
         raise InputError(wrong(value, allowed), where="plans")
     return found
 
@@ -84,10 +85,10 @@ def name(value: Any, where: str = "plan") -> str | None:
     return argument(NAME, value, where, 'the name of one plan, e.g. "zero3"')
 
 
-def settings(value: Any) -> Settings:
-    """Return settings as a mapping from dotted key to value."""
+def settings(value: Any, batch: Any = None) -> Settings:
+    """Return settings as a mapping from dotted key to value, with that of the batch of a step unless it is None."""
     if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
-        return value
+        return value if batch is None else {**value, "training.batch": batch}
     raise InputError(wrong(value, 'a dict of dotted keys, e.g. {"training.grad_accum": 4}'), where="settings")
 
 

@@ -7,12 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from simfrontier.base.errors import InputError, shown, wrong
+from simfrontier.base.errors import InputError, located, shown, wrong
 from simfrontier.core.machine import catalog
 from simfrontier.core.plan import FAMILIES, Options, table_of
 from simfrontier.core.workload import MODELS
-from simfrontier.inputs.scenario import Scenario, load_scenario, scenario_of, unknown_family
-from simfrontier.inputs.scenario.plan_words import is_in_words, plans_in_words
+from simfrontier.inputs.scenario import Scenario, has_degrees, load_scenario, scenario_of, selected_plans
 from simfrontier.interfaces.api import given
 
 OnePlan: TypeAlias = "Mapping[str, Any] | Options | str"
@@ -40,6 +39,7 @@ def new_scenario(
     plans: Plans = USUAL_PLANS,
     *,
     devices: int | Sequence[int],
+    batch: int | str | None = None,
     settings: given.Settings | None = None,
     title: str | None = None,
 ) -> Scenario:
@@ -47,8 +47,9 @@ def new_scenario(
 
     `machine`: a name of `simfrontier list machines`, or the path of a TOML file. `model`: a name of `simfrontier list
     models`, or the keys of the table `model` (`num_layers`, `hidden`, `heads` …). `plans`: names of families; plans in
-    words (`"tp 2 pp 4; ep 8 zero3"`); or names of one's own, each with a family's name, the keys of its table, or
-    options (a table without `family` that is not named like one is of family `lattice`). `devices`: the sizes, in GCDs
+    words (`"tp 2 pp 4; ep 8 zero3"`); or names of one's own, each with a plan in words, the keys of its table, or
+    options (a table without `family` that is not named like one is a grid if it has a degree such as `tp`, else of
+    family `lattice`). `batch`: sequences of a step, or its tokens ("4M"). `devices`: the sizes, in GCDs
     or GPUs. `settings`: any other key of a scenario file, dotted, such as {"training.grad_accum": 4}. Raises InputError
     as `load` does.
 
@@ -65,7 +66,7 @@ def new_scenario(
         "run": {"devices": given.sizes(devices)},
         "plans": _tables(plans),
     }
-    return scenario_of(document, IN_PYTHON, given.settings(settings or {}))
+    return scenario_of(document, IN_PYTHON, given.settings(settings or {}, batch))
 
 
 def _refuse_swapped(machine: Any, model: Any) -> None:
@@ -81,25 +82,20 @@ def _refuse_swapped(machine: Any, model: Any) -> None:
         )
 
 
-def _tables(plans: Plans) -> dict[str, dict[str, Any]]:
-    if isinstance(plans, str) and is_in_words(plans):
-        return plans_in_words(plans)
+def _tables(plans: Plans) -> Mapping[str, dict[str, Any] | str]:
     if not isinstance(plans, Mapping):
-        names = given.names(plans)
-        for name in names:
-            if name not in FAMILIES:
-                raise InputError(unknown_family(name, FAMILIES), where=IN_PYTHON, key=("plans",))
-        return {name: {} for name in names}
+        with located(IN_PYTHON):
+            return selected_plans({}, given.names(plans))
     return {name: _table(name, plan) for name, plan in plans.items()}
 
 
-def _table(name: str, plan: OnePlan) -> dict[str, Any]:
-    """Return the keys and values of a plan, as in the plan's table of a scenario file."""
+def _table(name: str, plan: OnePlan) -> dict[str, Any] | str:
+    """Return a plan as in a scenario file: in words, or the keys and values of its table."""
     match plan:
         case str():
-            return {"family": plan}
+            return plan
         case Mapping():
-            own = {} if "family" in plan or name in FAMILIES else {"family": "lattice"}
+            own = {} if "family" in plan or name in FAMILIES or has_degrees(plan) else {"family": "lattice"}
             return {**own, **plan}
         case Options():
             return table_of(plan)

@@ -14,7 +14,7 @@ from simfrontier.answers.forecast import MOST_BYTES, MOST_S, Forecast
 from simfrontier.base.errors import InputError
 from simfrontier.base.units import bytes_of
 from simfrontier.base.workers import PROCESSES, Local, Place, RunningScheduler, SlurmJobs, load_slurm
-from simfrontier.inputs.scenario import Scenario, load_scenario, parse_setting
+from simfrontier.inputs.scenario import Scenario, load_scenario, parse_setting, split_plans
 
 MAX_DIGITS = 9  # of a number of devices
 
@@ -22,7 +22,7 @@ ScenarioPath = Annotated[Path, typer.Argument(help="scenario file (TOML), e.g. s
 Settings = Annotated[
     list[str] | None, typer.Option("--set", help="key=value: set a key of the scenario, e.g. training.micro_batch=4")
 ]
-Plans = Annotated[str | None, typer.Option(help="plans to run, e.g. zero3,zero-topo (default: the scenario's)")]
+Plans = Annotated[str | None, typer.Option(help="plans to run, e.g. 'zero3; tp 8 pp 2' (default: the scenario's)")]
 Devices = Annotated[str | None, typer.Option(help="sizes to run, e.g. 8,64,384 (default: the scenario's)")]
 Fidelity = Annotated[
     Literal["analytic", "flow", "chunk"] | None,
@@ -89,8 +89,8 @@ def load(
 ) -> Scenario:
     """Load a scenario and apply the settings of the command line; `laid_out` as in `scenario.load_scenario`. Raises
     InputError."""
-    names = names_of("--plans", plans, "zero3,zero-topo")
-    return load_scenario(scenario, dict(map(parse_setting, settings or ())), names, sizes_of(devices), laid_out)
+    changes = dict(map(parse_setting, settings or ()))
+    return load_scenario(scenario, changes, plans_of(plans), sizes_of(devices), laid_out)
 
 
 def refuse(given: Mapping[str, object], why: str) -> None:
@@ -108,6 +108,14 @@ def names_of(option: str, text: str | None, example: str) -> tuple[str, ...]:
     return names
 
 
+def plans_of(text: str | None) -> tuple[str, ...]:
+    """Return the plans that --plans names; empty if the option is not set."""
+    plans = split_plans(text or "")
+    if text is not None and not plans:
+        raise InputError(f"got {text!r}; allowed: plans separated by ;, e.g. 'zero3; tp 8 pp 2'", where="--plans")
+    return plans
+
+
 def one_plan(option: str, name: str | None) -> str | None:
     """Return the name of one plan, or None. Raises InputError for an empty text or several names."""
     if name is not None and (not name.strip() or "," in name):
@@ -119,8 +127,9 @@ def sizes_of(given: str | int | None, option: str = "--devices") -> tuple[int, .
     """Return the numbers of devices, or of nodes, given by an option; empty if the option is not set."""
     if given is None:
         return ()
-    text = str(given)
-    sizes = [part.strip() for part in text.split(",") if part.strip()]
+    text, units = str(given), ("node", "nodes") if option == "--nodes" else ("gcds", "gpus", "devices", "ranks")
+    parts = [part.strip().rpartition(" ") for part in text.split(",") if part.strip()]
+    sizes = [number.strip() if unit.lower() in units else f"{number}{unit}" for number, _, unit in parts]
     if not sizes or not all(size.isdecimal() and len(size) <= MAX_DIGITS and int(size) > 0 for size in sizes):
         raise InputError(f"got {text!r}; allowed: numbers of devices separated by commas, e.g. 8,64,384", where=option)
     return tuple(map(int, sizes))

@@ -122,8 +122,8 @@ def setup_of(view: StudyView) -> dict[str, Any]:
     plan, ascending; `per_device`: whether micro-batches are per device instead of per data-parallel rank; `same_work`:
     whether a device has equally many samples at every size; `fitted_on`: the machines on which the library was fitted,
     if this machine is none of them; `nodes`: the placement of nodes in the network; `stacks`: the software stack of
-    each plan; `batch_by_default`: whether the batch was chosen so that all plans can have it, instead of set by the
-    scenario.
+    each plan; `batch_words`: by what the batch was chosen so that all plans can have it; empty if the scenario sets
+    its sequences.
     """
     scenario, cases = view.scenario, view.cases
     samples = {size: {case.samples for (_, at), case in cases.items() if at == size} for size in view.sizes}
@@ -151,8 +151,14 @@ def setup_of(view: StudyView) -> dict[str, Any]:
         "fitted_on": fitted_elsewhere(scenario),
         "nodes": nodes_of_job(scenario.machine, view.sizes),
         "stacks": {outcome.plan: str(outcome.row["stack"]) for outcome in view.drawn},
-        "batch_by_default": scenario.at(view.largest).shared_batch(view.largest) is not None,
+        "batch_words": _batch_words(scenario.at(view.largest), view.largest),
     }
+
+
+def _batch_words(scenario: Scenario, devices: int) -> str:
+    if scenario.file.training.tokens is not None:
+        return str(scenario.file.training.batch)
+    return "" if scenario.shared_batch(devices) is None else "by default"
 
 
 def fitted_elsewhere(scenario: Scenario) -> tuple[str, ...]:

@@ -8,10 +8,9 @@ from typing import Annotated, Any, Final, NamedTuple
 
 import typer
 
-from simfrontier.base.errors import InputError
+from simfrontier.base.errors import InputError, located
 from simfrontier.core.machine import load_machine
-from simfrontier.inputs.scenario import Scenario, parse_setting
-from simfrontier.inputs.scenario.plan_words import is_in_words, plans_in_words
+from simfrontier.inputs.scenario import Scenario, parse_setting, selected_plans
 from simfrontier.interfaces.api import USUAL_PLANS, new_scenario
 from simfrontier.interfaces.api.scenarios import Plans
 from simfrontier.interfaces.cli import options
@@ -28,12 +27,13 @@ def compare(
     model: Annotated[str | None, typer.Option(help="model, instead of a scenario, e.g. gpt-13b")] = None,
     plans: Annotated[
         str | None,
-        typer.Option(
-            help="plans, e.g. zero3,zero-topo (default: the scenario's); with --model also grids: 'tp 8 pp 2; ep 8'"
-        ),
+        typer.Option(help="plans, e.g. 'zero3; hsdp; tp 8 pp 2; tp 8 pp 2 vp 4' (default: the scenario's)"),
     ] = None,
     devices: options.Devices = None,
     nodes: Annotated[str | None, typer.Option(help="sizes in nodes, instead of --devices, e.g. 1,8,48")] = None,
+    batch: Annotated[
+        str | None, typer.Option(help="sequences of a step, or its tokens, the same for all plans, e.g. 512 or 4M")
+    ] = None,
     set_: options.Settings = None,
     out: Annotated[
         Path | None,
@@ -47,10 +47,11 @@ def compare(
     dashboard: options.Dashboard = False,
 ) -> None:
     """Compare plans on a machine and name the fastest: the main scenario (20B on Frontier, 6 plans, up to 384 GCDs) or
-    another one, with a page; or --model, --plans and --devices or --nodes. MFU is the model's FLOPs, without
+    another one, with a page; or --model, --plans, --devices or --nodes, and --batch. MFU is the model's FLOPs, without
     recomputation, over the device's nominal peak; the 90 % interval is that of published runs."""
     place = options.place_of(jobs, scheduler, slurm, dashboard)
-    loaded = _scenario(scenario, machine, model, plans, _Sizes(devices, nodes), set_)
+    settings = [*(set_ or ()), *(() if batch is None else (f"training.batch={batch}",))]
+    loaded = _scenario(scenario, machine, model, plans, _Sizes(devices, nodes), settings)
     where = str(scenario or loaded.name)
     if model is not None and out is None:
         answer_scenario(loaded, where, place)
@@ -71,7 +72,7 @@ def _scenario(
     model: str | None,
     plans: str | None,
     sizes: _Sizes,
-    settings: list[str] | None,
+    settings: list[str],
 ) -> Scenario:
     if machine is None and model is None:
         if scenario is None and not MAIN.is_file():
@@ -90,14 +91,14 @@ def _scenario(
     if sizes.nodes is not None:
         per_node = load_machine(named).devices_per_node
         numbers = tuple(per_node * number for number in options.sizes_of(sizes.nodes, "--nodes"))
-    values = dict(map(parse_setting, settings or ()))
+    values = dict(map(parse_setting, settings))
 
     def with_plans(wanted: Plans) -> Scenario:
         return new_scenario(named, model, wanted, devices=numbers, settings=values)
 
-    if plans is None or not is_in_words(plans):
-        return with_plans(options.names_of("--plans", plans, "zero3,zero-topo") or USUAL_PLANS)
-    return _of_those_that_fit(plans_in_words(plans), with_plans)
+    with located("--plans"):
+        tables = selected_plans({}, options.plans_of(plans) or USUAL_PLANS)
+    return _of_those_that_fit(tables, with_plans)
 
 
 def _of_those_that_fit(plans: dict[str, dict[str, Any]], with_plans: Callable[[Plans], Scenario]) -> Scenario:

@@ -23,6 +23,8 @@ from simfrontier.core.machine.stack import NONE, Stack, stacks
 from simfrontier.core.plan import FAMILIES
 from simfrontier.core.workload import known_models
 from simfrontier.inputs.scenario import FileForm, SearchTable, plan_keys, plan_sentences, scenario_keys
+from simfrontier.inputs.scenario.aliases import ALIASES
+from simfrontier.inputs.scenario.words import OF_MEGATRON, PLAN_KEYS
 
 Schema = dict[str, Any]  # a node of JSON Schema
 SCHEMAS: Final[Mapping[str, str]] = {
@@ -129,16 +131,25 @@ def _complete_scenario(schema: Schema) -> None:
         if not key.families:
             node = _property(schema, key.name)
             node |= {**names.get(key.name, {}), "description": key.sentence}
+    for place, aliases in ALIASES.items():
+        for short, full in aliases.items() if place != "plans" else ():
+            node = {**_property(schema, f"{place}.{full}"), "description": f"short for {full}"}
+            schema["$defs"][f"{place.title()}Table"]["properties"][short] = node
     definitions = schema["$defs"]
     for family, table in _tables_of_plans(definitions):
         definitions[family] = table
     every = {key: part for family in FAMILIES for key, part in definitions[family]["properties"].items()}
+    degrees = [key for key in every if PLAN_KEYS.get(key, key) in OF_MEGATRON]
     definitions["plan"] = {
-        "type": "object",
+        "type": ["object", "string"],  # a table, or words
         "properties": {"family": {"enum": sorted(FAMILIES)}},
-        "required": ["family"],
+        "if": {"anyOf": [{"required": [key]} for key in ("family", *degrees)]},
+        "else": {"required": ["family"]},
         "allOf": [
-            {"if": {"properties": {"family": {"const": family}}, "required": ["family"]}, "then": _reference(family)}
+            {
+                "if": {"type": "object", "properties": {"family": {"const": family}}, "required": ["family"]},
+                "then": _reference(family),
+            }
             for family in FAMILIES
         ],
         **_offered({"properties": {**every, "family": {"enum": sorted(FAMILIES)}}}),
@@ -159,10 +170,13 @@ def _tables_of_plans(definitions: dict[str, Schema]) -> Iterator[tuple[str, Sche
         own = {**{key: table["properties"][key] for key in plan_keys(family)}, "family": {"const": family}}
         for key in own.keys() & {"data", "compression"}:
             own[key] = {"type": ["string", "object"]}  # read by functions of their own
+        own |= {short: own[full] for short, full in PLAN_KEYS.items() if full in own}
         search = _generated(SearchTable)
         definitions |= search.pop("$defs", {})
         own["search"] = search
-        table["properties"] = {key: {**part, "description": sentences.get(key, "")} for key, part in own.items()}
+        table["properties"] = {
+            key: {**part, "description": sentences.get(PLAN_KEYS.get(key, key), "")} for key, part in own.items()
+        }
         table["required"] = [key for key in table.get("required", ()) if key != "family"]
         yield family, {**table, "description": plan_sentences()[family]}
 
