@@ -45,7 +45,7 @@ from simfrontier.core.plan import Options, TensorOptions
 from simfrontier.core.program import digest, peak_bytes, save, segmented_roles
 from simfrontier.core.trace import CALIBRATION, CALIBRATION_RESIDUAL, save_links, write_perfetto
 from simfrontier.inputs.scenario import Case, Scenario
-from simfrontier.inputs.scenario.plan_words import DEGREES
+from simfrontier.inputs.scenario.words import PLAN_KEYS
 
 KEY = "neighbour"
 GRID_WORDS = ("tp", "cp", "pp", "vp", "ep", "etp")
@@ -278,7 +278,7 @@ class SimulatedCase:
         options = self.case.options
         if not isinstance(options, TensorOptions):
             return f"dp {self.case.devices}"
-        keys = {axis: axis for axis in ("x", "y", "z")} | {word: DEGREES[word] for word in GRID_WORDS}
+        keys = {axis: axis for axis in ("x", "y", "z")} | {word: PLAN_KEYS[word] for word in GRID_WORDS}
         ranks = {word: getattr(options, key, None) or 1 for word, key in keys.items()}
         data = self.case.devices // (options.pipeline * math.prod(size for _, size in options.inside))
         return " ".join([*(f"{word} {count}" for word, count in ranks.items() if count > 1), f"dp {data}"])
