@@ -70,12 +70,12 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
 		{ echo "$(PYTHON) has no working venv module. On Debian or Ubuntu: sudo apt-get install python3-venv"; exit 1; }
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,sweep]'
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,serve,sweep]'
 	$(COMPILE)
 	@touch $@
 
 $(INSTALLED_REAL): $(INSTALLED)
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,real,sweep]'
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,real,serve,sweep]'
 	$(COMPILE)
 	@touch $@
 
@@ -128,7 +128,7 @@ exhaustive: setup
 
 # The list of mutants that no test sees is kept in reports/mutation; what is done on another day with the same SEED is the same.
 mutation: setup-real
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,real,sweep,mutation]'
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,real,serve,sweep,mutation]'
 	$(BIN)/python -m tests.mutation --sample $(SAMPLE) --seed $(SEED)
 
 # Exit code 1 where a fault that is larger than what codecs lose passes; it is said which.
@@ -171,7 +171,7 @@ golden: setup-real
 
 # The site, with the tutorial executed and all links checked.
 docs: setup-real
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,real,sweep,docs]'
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,real,serve,sweep,docs]'
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
 	@echo "The documentation is site/index.html"
 
@@ -181,7 +181,7 @@ picture: setup
 
 # Needs a Chromium (Debian: apt-get install chromium).
 browser: setup
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,sweep,browser]'
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,serve,sweep,browser]'
 	$(BIN)/python -m pytest tests/browser
 
 clean::

@@ -49,5 +49,5 @@ def workers_of(pid: int) -> list[int]:
 
 def _is_worker(pid: int) -> bool:
     with suppress(OSError):
-        return b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        return b"simfrontier.base.workers" in Path(f"/proc/{pid}/cmdline").read_bytes()
     return False

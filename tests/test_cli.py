@@ -6,11 +6,12 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 import simfrontier
+from simfrontier.inputs.scenario import Kind
 from tests.invoke import ROOT, TOY, Change, changed_json, invoke
 
 
@@ -69,13 +70,13 @@ def test_doctor_finds_everything_that_is_needed_and_simulates_a_step() -> None:
     assert known["simulation"]["found"].startswith("one step of a tiny model on 2 devices takes ")
 
 
-KINDS = ("models", "plans", "machines", "libraries", "stacks", "keys")
+KINDS = get_args(Kind)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_name_has_a_sentence(kind: str) -> None:
     listed = json.loads(invoke("list", kind, "--json").out)
-    assert len(listed) >= 10 and all(one["name"] and one["sentence"] for one in listed)
+    assert len(listed) >= 10 and all(one["name"] and one["description"] for one in listed)
     words = invoke("list", kind).out.splitlines()
     assert [line.split()[0] for line in words] == [one["name"] for one in listed]
     assert len({one["name"] for one in listed}) == len(listed)

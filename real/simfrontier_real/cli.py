@@ -10,6 +10,7 @@ import typer
 from simfrontier.base.command_line import program, run_to_end
 from simfrontier.base.errors import InputError
 from simfrontier.base.extras import Verb, added
+from simfrontier.base.optional import require
 from simfrontier_real.options import (
     BackendOption,
     CollectivesOption,
@@ -28,7 +29,7 @@ from simfrontier_real.options import (
     refuse_places,
     refuse_waits,
 )
-from simfrontier_real.ranks.device import device_kind, refuse_without_torch
+from simfrontier_real.ranks.device import device_kind
 
 SIZES = "4KiB,64KiB,512KiB,1MiB,2MiB,4MiB,8MiB,16MiB"
 
@@ -228,7 +229,7 @@ def rates(
 
     kind = device_kind("gloo", device)
     refuse_places(out, None)
-    refuse_without_torch()
+    require("real", "simfrontier-real")
     from simfrontier_real.measure.rates import RateSettings, measure_rates
 
     when = datetime.date.today().isoformat()

@@ -29,9 +29,3 @@ def has_gpu() -> bool:
     import torch
 
     return bool(torch.cuda.is_available())
-
-
-def refuse_without_torch() -> None:
-    """Raise InputError if torch is not installed."""
-    if find_spec("torch") is None:
-        raise InputError("torch is not installed, which running for real needs; make setup-real installs it")

@@ -15,7 +15,7 @@ from types import FrameType
 from typing import Any, Protocol
 
 from simfrontier.base.errors import InputError
-from simfrontier_real.ranks.device import refuse_without_torch
+from simfrontier.base.optional import require
 from simfrontier_real.ranks.world import step_key
 
 POLL_S = 0.05
@@ -122,7 +122,7 @@ def launch(num_ranks: int) -> int:
     If a process exits with an error or is killed, the others are ended as well; on Linux all processes end together
     with this one. Raises InputError if torch is not installed.
     """
-    refuse_without_torch()
+    require("real", "simfrontier-real")
     from torch._C._distributed_c10d import TCPStore
 
     store = TCPStore(ADDRESS, 0, is_master=True, wait_for_workers=False)  # any rank may end, and it stays

@@ -26,6 +26,7 @@ from simfrontier.answers.sweep.keys import put
 from simfrontier.answers.sweep.rounds import Report, Rounds, SweepOutcome
 from simfrontier.answers.sweep.study import SweepStudy
 from simfrontier.base.errors import InputError, shown
+from simfrontier.base.optional import require
 from simfrontier.base.workers import Place
 from simfrontier.core.cost import Prices
 from simfrontier.inputs.scenario import Scenario, scenario_of
@@ -124,12 +125,9 @@ def _value(axis: SampledAxis, drawn: int | float) -> Value:
 
 
 def _optuna() -> Any:
-    try:
-        import optuna
-    except ImportError:
-        raise InputError(
-            "a search takes the package optuna, which is not installed; allowed: pip install 'simfrontier[sweep]'"
-        ) from None
+    require("sweep", "search")
+    import optuna
+
     return optuna
 
 

@@ -1,5 +1,6 @@
-"""Parallel function calls on worker processes, on this machine or on others, by Dask."""
+"""Parallel function calls on worker processes, on this machine or, by Dask, on others."""
 
+from simfrontier.base.workers.local import LostError as LostError
 from simfrontier.base.workers.place import (
     HERE as HERE,
     PROCESSES as PROCESSES,
@@ -10,4 +11,4 @@ from simfrontier.base.workers.place import (
     for_calls as for_calls,
     load_slurm as load_slurm,
 )
-from simfrontier.base.workers.workers import LostError as LostError, PerProcess as PerProcess, Workers as Workers
+from simfrontier.base.workers.workers import PerProcess as PerProcess, Workers as Workers

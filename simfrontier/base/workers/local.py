@@ -1,145 +1,139 @@
-"""Local worker processes, the setup that Dask runs in each worker process (a preload), and connections to running
-schedulers."""
+"""Worker processes on this machine, without Dask."""
 
 from __future__ import annotations
 
-import gc
-import logging
-import os
-import signal
-import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
-from importlib.util import find_spec
+import pickle
+import subprocess
+from collections import deque
+from concurrent.futures import CancelledError, Future
+from contextlib import suppress
+from dataclasses import dataclass
+from threading import Condition, Thread
 from typing import Any, Final
 
-from simfrontier.base.errors import InputError
-from simfrontier.base.version import __version__
-from simfrontier.base.workers.place import Local
+from simfrontier.base.errors import SimfrontierError
+from simfrontier.base.workers.process import started, without_stops
 
-PRELOAD: Final = "simfrontier.base.workers.local"
-ENVIRONMENT: Final = {
-    "OMP_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-    "DASK_LOGGING__DISTRIBUTED": "critical",
-}
-SETTINGS: Final[dict[str, Any]] = {
-    "distributed.nanny.pre-spawn-environ": ENVIRONMENT,
-    "distributed.worker.profile.enabled": False,
-    "distributed.worker.http.routes": [],
-    "distributed.admin.large-graph-warning-threshold": "1TB",
-}
-SELDOM: Final = (100_000, 20, 20)  # schedules are many objects and few cycles: by default a third of the time is gc's
-CONNECT_S: Final = 5.0
-EXAMPLE: Final = "allowed: the address that `dask scheduler` prints, e.g. tcp://10.0.0.1:8786"
+MOST_LOST: Final = 3  # processes that a call may lose before it fails; as Dask's `allowed-failures`
+KILLED: Final = (
+    "a worker process was ended from outside, again and again at the same call (out of memory?); allowed: fewer --jobs,"
+    " if memory was short"
+)
 
 
-def resource_of(worker: int) -> str:
-    """Return the name of the Dask resource that only this worker has; the name stays the same if the worker's process
-    is restarted."""
-    return f"worker-{worker}"
+class LostError(SimfrontierError):
+    """Raised when a worker or the scheduler is lost; results completed before then are kept."""
 
 
-@contextmanager
-def local_cluster(place: Local) -> Iterator[Any]:
-    """Context manager: a Dask cluster of `place.jobs` worker processes, with the scheduler in a thread of this process.
-    At the end the worker processes are killed, even in the middle of a call."""
-    if place.dashboard and find_spec("bokeh") is None:
-        raise InputError("needs the package bokeh; allowed: pip install 'simfrontier[sweep]'", where="--dashboard")
-    import distributed
+@dataclass(frozen=True, slots=True, eq=False)
+class _Call:
+    """A pickled call and its future; `worker`: number of the worker that has to run it, None for any."""
 
-    dask: Any = distributed
-    options = {"nthreads": 1, "host": "127.0.0.1", "memory_limit": 0, "dashboard": False, "preload": PRELOAD}
-    workers = {
-        number: {"cls": dask.Nanny, "options": {**options, "resources": {resource_of(number): 1}}}
-        for number in range(place.jobs)
-    }
-    listens = {"host": "127.0.0.1", "port": 0, "dashboard": place.dashboard, "dashboard_address": "127.0.0.1:0"}
-    with ExitStack() as opened:
+    work: bytes
+    future: Future[Any]
+    worker: int | None
+
+
+class LocalProcesses:
+    """`jobs` worker processes and for each a thread of this process, which hands it one call after another. A call
+    whose process is lost is repeated by a new process."""
+
+    dashboard = ""
+
+    def __init__(self, jobs: int) -> None:
+        self.num_workers = jobs
+        self._calls: deque[_Call] = deque()
+        self._changed, self._is_closed = Condition(), False
         with without_stops():
-            cluster = dask.SpecCluster(workers=workers, scheduler={"cls": dask.Scheduler, "options": listens})
-            opened.callback(_end, cluster)
-        yield cluster
+            self._processes = [started() for _ in range(jobs)]
+            self._threads = [Thread(target=self._serve, args=(number,), daemon=True) for number in range(jobs)]
+            for thread in self._threads:
+                thread.start()
+
+    def submit(self, work: bytes, worker: int | None) -> Future[Any]:
+        """Queue a pickled call and return its future."""
+        call = _Call(work, Future(), worker)
+        with self._changed:
+            if self._is_closed:
+                call.future.cancel()
+            else:
+                self._calls.append(call)
+                self._changed.notify_all()
+        return call.future
+
+    def result(self, future: Future[Any]) -> Any:
+        """Return the result of a call, or raise its error."""
+        return future.result()
+
+    def close(self) -> None:
+        """Kill all processes, even in the middle of a call; all calls without a result are cancelled."""
+        with self._changed:
+            self._is_closed = True
+            for process in self._processes:
+                process.kill()
+            self._changed.notify_all()
+        for thread in self._threads:
+            thread.join()
+        for process in self._processes:
+            _end(process)
+        for call in self._calls:
+            call.future.cancel()
+
+    def _serve(self, number: int) -> None:
+        """Hand calls to a worker until the end."""
+        while (call := self._next(number)) is not None:
+            if call.future.set_running_or_notify_cancel():
+                try:
+                    result, error = self._answer(number, call.work)
+                except Exception as lost:  # or an answer that cannot be read
+                    result, error = None, lost
+                if error is None:
+                    call.future.set_result(result)
+                else:
+                    call.future.set_exception(error)
+
+    def _next(self, number: int) -> _Call | None:
+        """Wait for the next call that a worker may run, and take it; None at the end."""
+        with self._changed:
+            while not self._is_closed:
+                for call in self._calls:
+                    if call.worker in (None, number):
+                        self._calls.remove(call)
+                        return call
+                self._changed.wait()
+        return None
+
+    def _answer(self, number: int, work: bytes) -> tuple[Any, Exception | None]:
+        """Return the result and the error of a call; the call is repeated if its process is lost. Raises LostError, and
+        CancelledError at the end."""
+        for _ in range(MOST_LOST + 1):
+            process = self._processes[number]
+            assert process.stdin is not None and process.stdout is not None
+            try:
+                pickle.dump(work, process.stdin)
+                process.stdin.flush()
+                answer = pickle.load(process.stdout)
+            except (OSError, EOFError, pickle.UnpicklingError):
+                self._replace(number)
+            else:
+                found: tuple[Any, Exception | None] = pickle.loads(answer)
+                return found
+        raise LostError(KILLED)
+
+    def _replace(self, number: int) -> None:
+        """Start a new process for one that is lost. Raises CancelledError at the end."""
+        with self._changed:
+            if self._is_closed:
+                raise CancelledError
+            _end(self._processes[number])
+            self._processes[number] = started()
 
 
-@contextmanager
-def without_stops() -> Iterator[None]:
-    """Context manager that blocks Ctrl-C and SIGTERM: in this thread until the block ends, and permanently in threads
-    started in the block and in the processes of these threads. A Dask cluster that is interrupted while it starts
-    cannot be closed."""
-    if sys.platform == "win32":
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _end(cluster: Any) -> None:
-    for nanny in cluster.workers.values():
-        nanny.auto_restart = False
-        if nanny.pid is not None:
-            with suppress(ProcessLookupError):
-                os.kill(nanny.pid, signal.SIGKILL)
-    with suppress(Exception):
-        cluster.close(timeout=10)
-
-
-def dask_setup(_: object) -> None:
-    """Prepare a worker process; Dask calls this function before the process accepts calls."""
-    gc.set_threshold(*SELDOM)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})  # which the starting thread held back (without_stops)
-    silence()
-
-
-def silence() -> None:
-    """Turn off Dask's logging in this process; the code that uses the workers reports what matters."""
-    named = [name for name in logging.root.manager.loggerDict if name.partition(".")[0] in ("distributed", "tornado")]
-    for name in ("distributed", "tornado", "asyncio", *named):
-        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
-
-
-def connected(address: str) -> Any:
-    """Return a client of a running scheduler. Raises InputError if no scheduler answers, or its workers cannot run
-    simfrontier's calls."""
-    import distributed
-
-    dask: Any = distributed
-    try:
-        client = dask.Client(address, timeout=CONNECT_S, set_as_default=False)
-    except (OSError, TimeoutError):
-        raise _refused_scheduler(f"no scheduler answers at {address} within {CONNECT_S:g} s; {EXAMPLE}") from None
-    except (ValueError, TypeError):
-        raise _refused_scheduler(f"got {address!r}; {EXAMPLE}") from None
-    try:
-        _check(client, address)
-    except BaseException:
-        client.close()
-        raise
-    return client
-
-
-def _check(client: Any, address: str) -> None:
-    """Raise InputError unless the scheduler has workers, each with one thread and with this process's version of
-    simfrontier."""
-    needed = f"allowed: workers of one thread (`dask worker {address} --nthreads 1 --nworkers N`)"
-    threads: dict[str, int] = client.nthreads()
-    if not threads:
-        raise _refused_scheduler(f"the scheduler at {address} has no workers; {needed}")
-    for worker, count in threads.items():
-        if count != 1:
-            raise _refused_scheduler(f"the worker at {worker} has {count} threads; {needed}")
-    for worker, versions in client.get_versions(packages=["simfrontier"])["workers"].items():
-        version = versions["packages"].get("simfrontier")
-        if version != __version__:
-            raise _refused_scheduler(
-                f"the worker at {worker} has simfrontier {version}, this process {__version__}; allowed: the same "
-                "version everywhere"
-            )
-
-
-def _refused_scheduler(what: str) -> InputError:
-    return InputError(what, where="--scheduler")
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process, wait for its end, and close its pipes."""
+    process.kill()
+    process.wait()
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            with suppress(OSError):  # a call that was not sent whole
+                pipe.close()

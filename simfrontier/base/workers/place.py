@@ -77,8 +77,8 @@ def load_slurm(name_or_path: str) -> SlurmSettings:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Local:
     """`jobs` worker processes on this machine, each running one call at a time. With one job, this process runs all
-    calls itself and Dask is not imported, unless `apart` requires a separate process. `dashboard`: serve Dask's
-    dashboard at 127.0.0.1."""
+    calls itself, unless `apart` requires a separate process. `dashboard`: start them by Dask and serve its dashboard
+    (127.0.0.1)."""
 
     jobs: int = 1
     apart: bool = False

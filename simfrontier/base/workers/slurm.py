@@ -12,8 +12,9 @@ from threading import Event, Thread
 from typing import Any, Final
 
 from simfrontier.base.errors import InputError
-from simfrontier.base.workers.local import ENVIRONMENT, PRELOAD, without_stops
 from simfrontier.base.workers.place import SlurmSettings
+from simfrontier.base.workers.preload import ENVIRONMENT, PRELOAD
+from simfrontier.base.workers.process import without_stops
 
 LOOK_S: Final = 5.0  # between two looks at which jobs have workers
 LOST_S: Final = 60.0  # a job whose workers have been away for so long is asked for anew
@@ -27,13 +28,8 @@ def slurm_cluster(settings: SlurmSettings, say: Say, give_up: Callable[[str], No
     """Context manager: a Dask cluster of Slurm jobs, which are cancelled at the end; the scheduler is a thread of this
     process. A job that ends is replaced by a new one. `give_up` is called with the reason after `settings.wait_s`
     seconds without any worker. Raises InputError if `sbatch` refuses such jobs."""
-    try:
-        with without_stops():
-            from dask_jobqueue.slurm import SLURMCluster
-    except ImportError:
-        raise InputError(
-            "needs the package dask-jobqueue; allowed: pip install 'simfrontier[sweep]'", where=OPTION
-        ) from None
+    with without_stops():
+        from dask_jobqueue.slurm import SLURMCluster
     with ExitStack() as opened:
         scratch = opened.enter_context(tempfile.TemporaryDirectory(prefix="simfrontier-"))
         with without_stops():

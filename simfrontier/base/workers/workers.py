@@ -5,21 +5,15 @@ from __future__ import annotations
 
 import pickle
 import sys
-import time
-import uuid
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import CancelledError, Future
-from contextlib import ExitStack, suppress
-from itertools import count
+from concurrent.futures import Future
 from queue import SimpleQueue
-from typing import Any, Final, Generic, Self, TypeVar
+from typing import Any, Final, Generic, Protocol, Self, TypeVar
 from uuid import uuid4
 
-from simfrontier.base.errors import SimfrontierError
-from simfrontier.base.workers.local import SETTINGS, connected, local_cluster, resource_of, silence, without_stops
-from simfrontier.base.workers.place import Local, Place, RunningScheduler, SlurmJobs
-from simfrontier.base.workers.slurm import slurm_cluster
+from simfrontier.base.workers.local import LocalProcesses
+from simfrontier.base.workers.place import Local, Place
 
 T = TypeVar("T")
 MOST_KEPT: Final = 8  # of a worker, which may live longer than those that it works for
@@ -60,8 +54,17 @@ def _arrived(name: str, make: Callable[..., T], *given: Any) -> PerProcess[T]:
     return known
 
 
-class LostError(SimfrontierError):
-    """Raised when a worker or the scheduler is lost; results completed before then are kept."""
+class Pool(Protocol):
+    """Worker processes at a place."""
+
+    num_workers: int
+    dashboard: str
+
+    def submit(self, work: bytes, worker: int | None) -> Future[Any]: ...
+
+    def result(self, future: Future[Any]) -> Any: ...
+
+    def close(self) -> None: ...
 
 
 class Workers:
@@ -72,29 +75,18 @@ class Workers:
     there is one; by default these are written to standard error.
 
     Functions, arguments and results must be picklable: functions of modules, immutable objects. A call whose worker is
-    lost is repeated by another worker, as often as Dask allows (`distributed.scheduler.allowed-failures`).
+    lost is repeated by another worker, a few times.
     """
 
     def __init__(self, place: Place, say: Callable[[str], None] | None = None) -> None:
         self.place, self._say = place, say or on_stderr
-        self._client: Any = None
-        self._opened, self._numbers = ExitStack(), count()
-        self._name = f"call-{uuid.uuid4().hex}"
-        self._waiting = set[Future[Any]]()
-        self._lost, self._is_closed = "", False
+        self._pool: Pool | None = None
         self.num_workers = 1  # calls that are worked on at once; known once the workers are started
-        self.dashboard = ""  # the address of Dask's pages, where there are some
 
     def __enter__(self) -> Self:
-        if isinstance(self.place, Local) and self.place.is_here:
-            return self
-        with ExitStack() as opened:
-            self._client = self._started(opened)
-            opened.callback(self._cancel)
-            if not isinstance(self.place, Local) or self.place.dashboard:
-                self.dashboard = str(self._client.dashboard_link)
-                self._say(f"Dask's pages of what the workers do: {self.dashboard}")
-            self._opened = opened.pop_all()
+        if not (isinstance(self.place, Local) and self.place.is_here):
+            self._pool = self._started()
+            self.num_workers = self._pool.num_workers
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -102,22 +94,15 @@ class Workers:
 
     def close(self) -> None:
         """Stop the workers even in the middle of a call; whoever waits for the result of a call gets CancelledError."""
-        self._is_closed = True
-        self._opened.close()
+        if self._pool is not None:
+            self._pool.close()
 
     def submit(self, work: Callable[..., T], *given: Any, worker: int | None = None) -> Future[T]:
         """Submit a call and return its future, which may be cancelled. `worker`: number of the local worker that has to
         run the call."""
-        if self._client is None:
+        if self._pool is None:
             return _done_here(work, given)
-        chosen = {} if worker is None else {"resources": {resource_of(worker): 1}}
-        executor = self._client.get_executor(pure=False, **chosen)
-        # Pickled here, so that Dask does not look through the arguments; a key of two parts is one group to it.
-        call = pickle.dumps((work, given), protocol=pickle.HIGHEST_PROTOCOL)
-        future: Future[T] = executor.submit(_called, call, key=(self._name, next(self._numbers)))
-        self._waiting.add(future)
-        future.add_done_callback(self._waiting.discard)
-        return future
+        return self._pool.submit(pickle.dumps((work, given), protocol=pickle.HIGHEST_PROTOCOL), worker)
 
     def in_order(self, work: Callable[..., T], calls: Iterable[tuple[Any, ...]]) -> Iterator[T]:
         """Yield the result of `work` for the arguments of each call, in the order of `calls`; a few calls are submitted
@@ -145,70 +130,28 @@ class Workers:
         for _ in range(num_waiting):
             yield self._next(done)
 
-    def _started(self, opened: ExitStack) -> Any:
-        """Start the workers at the place and return a Dask client of them; closing `opened` stops them."""
-        import dask
-        import distributed
-
-        opened.enter_context(dask.config.set(SETTINGS))
-        silence()
-        match self.place:
-            case RunningScheduler(address=address):
-                client = connected(address)
-                opened.callback(_close, client)
-                self.num_workers = len(client.nthreads())
-                return client
-            case Local(jobs=jobs):
-                self.num_workers = jobs
-                cluster = opened.enter_context(local_cluster(self.place))
-            case SlurmJobs(settings=settings):
-                self.num_workers = settings.num_workers
-                cluster = opened.enter_context(slurm_cluster(settings, self._say, self._give_up))
-        client_of: Any = distributed.Client
-        with without_stops():
-            client = client_of(cluster, set_as_default=False)
-            opened.callback(_close, client)
-        while not client.nthreads():
-            if self._lost:
-                raise LostError(self._lost)
-            time.sleep(0.1)
-        return client
-
     def result(self, future: Future[T]) -> T:
         """Return the result of a call. Raises the error of the call, LostError if its workers are lost, and
         CancelledError after `close` or if the future was cancelled."""
-        if self._client is None:
-            return future.result()
-        from distributed import KilledWorker
+        found: T = future.result() if self._pool is None else self._pool.result(future)
+        return found
 
-        try:
-            return future.result()
-        except KilledWorker:
-            raise LostError(
-                "a worker process was ended from outside, again and again at the same call (out of memory?); allowed: "
-                "fewer --jobs, if memory was short"
-            ) from None
-        except CancelledError:
-            if self._is_closed or self._client.status == "running":
-                raise
-            raise LostError(self._lost or "the scheduler of the workers is gone") from None
+    def _started(self) -> Pool:
+        """Start the workers at the place."""
+        if isinstance(self.place, Local) and not self.place.dashboard:
+            return LocalProcesses(self.place.jobs)
+        from simfrontier.base.workers.cluster import DaskWorkers
+
+        pool = DaskWorkers(self.place, self._say)
+        self._say(f"Dask's pages of what the workers do: {pool.dashboard}")
+        return pool
 
     def _num_ahead(self) -> int:
-        return 1 if self._client is None else AHEAD * self.num_workers
+        return 1 if self._pool is None else AHEAD * self.num_workers
 
     def _next(self, done: SimpleQueue[tuple[int, Future[T]]]) -> tuple[int, T]:
         number, future = done.get()
         return number, self.result(future)
-
-    def _give_up(self, why: str) -> None:
-        """Make all waiting and all later calls fail with LostError, with the reason `why`."""
-        self._lost = why
-        _close(self._client)
-        self._cancel()
-
-    def _cancel(self) -> None:
-        for future in tuple(self._waiting):
-            future.cancel()
 
 
 def _done_here(work: Callable[..., T], given: tuple[Any, ...]) -> Future[T]:
@@ -219,17 +162,6 @@ def _done_here(work: Callable[..., T], given: tuple[Any, ...]) -> Future[T]:
     except Exception as error:
         done.set_exception(error)
     return done
-
-
-def _called(pickled: bytes) -> Any:
-    """Run a pickled call in a worker process."""
-    work, given = pickle.loads(pickled)
-    return work(*given)
-
-
-def _close(client: Any) -> None:
-    with suppress(Exception):
-        client.close(timeout=2)
 
 
 def on_stderr(text: str) -> None:

@@ -27,6 +27,7 @@ from simfrontier.inputs.scenario.load import (
     refuse_variations as refuse_variations,
     scenario_of as scenario_of,
 )
+from simfrontier.inputs.scenario.names import Kind as Kind, Named as Named, named as named
 from simfrontier.inputs.scenario.plans import (
     SearchTable as SearchTable,
     options_of as options_of,
@@ -43,5 +44,6 @@ from simfrontier.inputs.scenario.settings import (
     with_settings as with_settings,
     without_comparisons as without_comparisons,
 )
+from simfrontier.inputs.scenario.shipped import shipped as shipped
 from simfrontier.inputs.scenario.variations import varied_numbers as varied_numbers, with_numbers as with_numbers
 from simfrontier.inputs.scenario.words import plan_in_words as plan_in_words, split_plans as split_plans

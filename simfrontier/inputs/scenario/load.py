@@ -30,6 +30,7 @@ from simfrontier.inputs.scenario.parts import (
 from simfrontier.inputs.scenario.plans import options_of, searched
 from simfrontier.inputs.scenario.scenario import Scenario
 from simfrontier.inputs.scenario.settings import NUMBER_TABLES, changed_document, choose_plans, put, selected_plans
+from simfrontier.inputs.scenario.shipped import shipped
 
 
 def load_scenario(
@@ -39,14 +40,17 @@ def load_scenario(
     devices: tuple[int, ...] = (),
     laid_out: bool = True,
 ) -> Scenario:
-    """Read and validate a scenario file; `settings` (dotted key → value), `plans` (its own, or others in words) and
-    `devices` override the values of the file. With `laid_out`, every plan must be able to run at every size.
+    """Read and validate a scenario file, or a shipped scenario by its name; `settings` (dotted key → value), `plans`
+    (its own, or others in words) and `devices` override the values of the file. With `laid_out`, every plan must be
+    able to run at every size.
 
     Raises InputError: one line with the file, the key, the value found and the allowed values.
     """
     path = Path(path)
     if not os.path.lexists(path):  # which says no of a name that is too long, too
-        raise InputError(_no_file(path), where=str(path))
+        if str(path) not in shipped():
+            raise InputError(_no_file(path), where=str(path))
+        path = shipped()[str(path)]
     if path.is_dir() or path.suffix in (".json", ".csv"):
         example = next(iter(sorted(map(str, (path if path.is_dir() else path.parent).glob("*.toml")))), "")
         got = "a folder" if path.is_dir() else f"a {path.suffix[1:].upper()} file"
@@ -58,7 +62,8 @@ def load_scenario(
 def _no_file(path: Path) -> str:
     """Return the message that the file does not exist, with the nearest file name in its folder, or in `scenarios` of
     the working directory."""
-    files = {file.stem: str(file) for folder in (Path("scenarios"), path.parent) for file in folder.glob("*.toml")}
+    files = {name: name for name in shipped()}
+    files |= {file.stem: str(file) for folder in (Path("scenarios"), path.parent) for file in folder.glob("*.toml")}
     close = near(path.stem, files)
     if path.name in catalog():
         return f'no such file; "{path}" is a machine, which compare takes with a model and devices'

@@ -1,4 +1,4 @@
-"""Python API: scenarios, single steps, comparisons, searches, explanations, validation."""
+"""Python API: scenarios, single steps, comparisons, searches, explanations, validation, names."""
 
 from simfrontier.interfaces.api.answers import (
     check as check,
@@ -14,4 +14,5 @@ from simfrontier.interfaces.api.comparison import (
     num_simulations as num_simulations,
     view_of as view_of,
 )
+from simfrontier.interfaces.api.names import keys as keys, machines as machines, models as models, plans as plans
 from simfrontier.interfaces.api.scenarios import USUAL_PLANS as USUAL_PLANS, load as load, new_scenario as new_scenario

@@ -19,8 +19,11 @@ from simfrontier.core.program import Finding, check as check_schedule, save
 from simfrontier.inputs.measured import Setup
 from simfrontier.inputs.scenario import Scenario
 from simfrontier.interfaces.api import given
-from simfrontier.interfaces.api.comparison import Comparison, view_of
+from simfrontier.interfaces.api.comparison import Comparison, num_simulations, view_of
 from simfrontier.interfaces.api.scenarios import USUAL_PLANS, Plans, load, new_scenario
+from simfrontier.interfaces.progress import asked
+
+Progress = Callable[..., None] | bool | None
 
 
 def simulate(
@@ -31,14 +34,31 @@ def simulate(
     fidelity: Fidelity | None = None,
     exact: bool = False,
 ) -> SimulatedStep:
-    """Build, check and simulate one training step of a plan (default: the scenario's first plan) on a number of devices
-    (default: the scenario's largest).
+    """Simulate one training step of one plan on a number of devices.
 
-    `scenario`: a scenario returned by `load` or `new_scenario`, or the path of a scenario file. `fidelity`: analytic,
-    flow or chunk (default: the scenario's). `exact`: simulate every rank, without folding of equal ranks. The result
-    has `step_s` and `compute_s` in seconds. The step is nominal: no variation between devices, no model errors. A plan
-    that leaves options open is searched first. Raises InputError for an invalid plan, size or fidelity,
-    NothingFitsError if no candidate of a search fits into memory, SimfrontierError if the check of the schedule fails.
+    The plan's schedule is built and checked first. The step is nominal: no variation between devices, no model errors,
+    which `compare` adds.
+
+    Args:
+        scenario: what is trained where: a scenario of `load` or `new_scenario`, the path of a scenario file, or the
+            name of a shipped one (`simfrontier list scenarios`).
+        plan: name of one of the scenario's plans. Default: its first.
+        devices: number of devices (GPUs; GCDs, the halves of an MI250X). Default: the scenario's largest.
+        fidelity: how communication is simulated: "flow" (messages share links), "analytic" (no contention) or "chunk"
+            (every message of a collective, up to 128 ranks). Default: the scenario's, usually "flow".
+        exact: simulate every rank, instead of one for all that do the same. Slower, with the same result.
+
+    Returns:
+        A `SimulatedStep`: `.step_s` and `.compute_s` in seconds, `.fidelity`, and every operation with its times.
+
+    Raises:
+        InputError: for an invalid plan, size or fidelity; one line that says what is allowed.
+        SimfrontierError: if no candidate of a plan that leaves options open fits into memory, or the check of the
+            schedule fails.
+
+    Example:
+        >>> import simfrontier as sf
+        >>> sf.simulate("toy", "zero3", devices=8).step_s
     """
     chosen = given.fidelity(fidelity)
     read = read_scenario(scenario)
@@ -61,7 +81,7 @@ def compare(
     exact: bool = False,
     vary: bool = False,
     jobs: int = 1,
-    progress: Callable[[str], None] = lambda _: None,
+    progress: Progress = None,
 ) -> Comparison:
     """Simulate every plan at every size; displays a table and a chart in a notebook.
 
@@ -69,7 +89,8 @@ def compare(
     may be replaced here), or a machine, a model, plans and sizes, as `new_scenario` does. `batch`: sequences of a step,
     or its tokens ("4M"), the same for all plans. `fidelity` and `exact` as in
     `simulate`. `vary`: also simulate the scenario's variations of unknown settings and degraded components.
-    `jobs`: number of processes. `progress` is called with a short text after each case. Raises as `simulate` does.
+    `jobs`: number of processes. `progress` shows a bar, by default in notebooks; a
+    function is called with a short text after each case. Raises as `simulate` does.
 
     >>> compare("frontier", "gpt-13b", ["zero3", "zero-topo"], devices=[8, 64, 384])
     >>> compare("frontier", "llama-3-70b", "zero3; tp 8 pp 2; tp 8 pp 2 vp 4", devices=128, batch="4M")
@@ -86,7 +107,8 @@ def compare(
         read = new_scenario(scenario, model, USUAL_PLANS if plans is None else plans, devices=sizes, settings=settings)
     processes = given.jobs(jobs)
     _refuse_jobs(read, processes)
-    return Comparison(view=view_of(read, chosen, exact, vary, Local(jobs=processes), progress, trouble=vary))
+    with asked(progress, "simulating", num_simulations(read, vary, vary)) as report:
+        return Comparison(view=view_of(read, chosen, exact, vary, Local(jobs=processes), report, trouble=vary))
 
 
 def read_scenario(scenario: Scenario | str | Path) -> Scenario:
@@ -128,9 +150,18 @@ def _refuse_jobs(scenario: Scenario, jobs: int) -> None:
 def check(
     scenario: Scenario | str | Path, plan: str | None = None, *, devices: int | None = None, memory: bool = True
 ) -> tuple[Finding, ...]:
-    """Check the schedule of a plan (default: the scenario's first plan and largest size) and return the findings:
-    placements, weight versions, sums, order of operations, deadlock and, with `memory`, the peak memory against the
-    machine's capacity. Empty if the check passes."""
+    """Check the schedule of a plan for errors, without simulating it.
+
+    Args:
+        scenario: as in `simulate`.
+        plan: name of one of the scenario's plans. Default: its first.
+        devices: number of devices. Default: the scenario's largest.
+        memory: compare the peak memory with the capacity of a device, too.
+
+    Returns:
+        The findings about placements, weight versions, sums of gradients, order of operations, deadlock and memory;
+            empty if the check passes.
+    """
     read = read_scenario(scenario)
     name, size = case_named(read, plan, devices)
     capacity = int(read.of(name, size).machine.device.hbm_bytes) if memory else None
@@ -140,8 +171,20 @@ def check(
 def export(
     scenario: Scenario | str | Path, plan: str | None = None, *, devices: int | None = None, out: str | Path
 ) -> Path:
-    """Write a plan's schedule (default: the scenario's first plan and largest size) as the JSON file that `simfrontier
-    check` and `simfrontier-real` read, and return its path. Raises InputError if it cannot be written."""
+    """Write a plan's schedule as the JSON file that `simfrontier check` and `simfrontier-real` read.
+
+    Args:
+        scenario: as in `simulate`.
+        plan: name of one of the scenario's plans. Default: its first.
+        devices: number of devices. Default: the scenario's largest.
+        out: path of the file.
+
+    Returns:
+        The path of the file.
+
+    Raises:
+        InputError: if it cannot be written.
+    """
     read = read_scenario(scenario)
     name, size = case_named(read, plan, devices)
     path = Path(out)
@@ -158,23 +201,48 @@ def tune(
     max_error: float | None = None,
     simulate: int | None = None,
     jobs: int = 1,
-    progress: Callable[[str, int, int], None] = lambda *_: None,
+    progress: Progress = None,
 ) -> TuningOutcome:
-    """Search for the fastest plans for a scenario's machine, model and batch on a number of devices (default: the
-    scenario's largest). The result has `.best`, `.why` and `.frame()`. The other arguments are those of
-    `simfrontier.answers.search.tune`, which can also resume an interrupted search."""
+    """Search for the fastest plans for a scenario's machine, model and batch.
+
+    Thousands of plans are estimated, the best of them simulated. Takes seconds to minutes.
+
+    Args:
+        scenario: as in `simulate`; its own plans are ignored.
+        devices: number of devices. Default: the scenario's largest.
+        pins: dimensions of the search with the values to which they are confined, such as {"tensor": [4, 8],
+            "family": "megatron"}.
+        lossy: try plans that compress messages, too. Default: as the scenario says, usually not.
+        max_error: largest relative error of a gradient by compression.
+        simulate: number of plans to simulate. Default: the scenario's.
+        jobs: number of processes.
+        progress: as in `compare`; a function is called with a stage, and how many of how many parts are done.
+
+    Returns:
+        A `TuningOutcome`: `.best` plan, `.why` in one sentence, `.plans`, and `.frame()`, a DataFrame with a row per
+            plan, the fastest first, and the columns of `compare`.
+
+    Raises:
+        InputError: for an unknown dimension or value; one line that says what is allowed.
+
+    Example:
+        >>> import simfrontier as sf
+        >>> scenario = sf.new_scenario("perlmutter", "llama-3-8b", devices=64)
+        >>> sf.tune(scenario, pins={"family": "zero"}).frame()
+    """
     if pins is not None and not isinstance(pins, Mapping):
         raise InputError(wrong(pins, 'a dict of dimensions, e.g. {"tensor": [4, 8]}'), where="pins")
-    return search(
-        read_scenario(scenario),
-        devices=given.size(devices),
-        pins=pins,
-        lossy=lossy,
-        max_error=max_error,
-        simulate=None if simulate is None else given.count("simulate", simulate),
-        place=Local(jobs=given.jobs(jobs)),
-        progress=progress,
-    )
+    with asked(progress, "laying out the space of plans") as report:
+        return search(
+            read_scenario(scenario),
+            devices=given.size(devices),
+            pins=pins,
+            lossy=lossy,
+            max_error=max_error,
+            simulate=None if simulate is None else given.count("simulate", simulate),
+            place=Local(jobs=given.jobs(jobs)),
+            progress=report,
+        )
 
 
 def explain(
@@ -186,34 +254,72 @@ def explain(
     fidelity: Fidelity | None = None,
     what_if: bool = True,
     jobs: int = 1,
-    progress: Callable[[str, int], None] = lambda *_: None,
+    progress: Progress = None,
 ) -> Explanation:
-    """Explain a plan's step time. In the result, `.frame()` has the parts of the step, `.changes_frame()` the simulated
-    improvements, and `.against` the comparison with the best other plan (or with the plan `against`); without a plan
-    `.ranking` compares all plans. The other arguments are those of `simfrontier.answers.explain.explain`."""
-    return explanation(
-        read_scenario(scenario),
-        given.name(plan),
-        devices=given.size(devices),
-        against=given.name(against, "against"),
-        fidelity=given.fidelity(fidelity),
-        what_if=what_if,
-        place=Local(jobs=given.jobs(jobs)),
-        progress=progress,
-    )
+    """Say where the time of a plan's step goes, what would help, and how it differs from another plan.
+
+    Args:
+        scenario: as in `simulate`.
+        plan: name of the plan to explain. Default: the fastest, and `.ranking` compares all.
+        devices: number of devices. Default: the scenario's largest.
+        against: the plan to compare with. Default: the best other one.
+        fidelity: as in `simulate`.
+        what_if: simulate changes of settings that may help, too; most of the time goes there.
+        jobs: number of processes.
+        progress: as in `compare`; a function is called with a text, and how many simulations there are in all.
+
+    Returns:
+        An `Explanation`: `.frame()` has a row per part of the step (`spent`, the category; `kind` of operation, `axes`
+            and `level` of the network; `seconds`, `share`, `calls`, `words`), `.changes_frame()` a row per simulated
+            change with its saving and `settings`; `.against` is the comparison with the other plan.
+
+    Raises:
+        InputError: for an invalid plan, size or fidelity.
+        SimfrontierError: if the plan does not fit into memory.
+
+    Example:
+        >>> import simfrontier as sf
+        >>> sf.explain("toy", "zero3", devices=8).frame()[["words", "seconds", "share"]]
+    """
+    with asked(progress, "simulating") as report:
+        return explanation(
+            read_scenario(scenario),
+            given.name(plan),
+            devices=given.size(devices),
+            against=given.name(against, "against"),
+            fidelity=given.fidelity(fidelity),
+            what_if=what_if,
+            place=Local(jobs=given.jobs(jobs)),
+            progress=report if callable(progress) else lambda stage, total: report(stage, total=total),
+        )
 
 
 def validate(
     *files: str | Path, machine: str | None = None, library: str | None = None, cross: bool = False, jobs: int = 1
 ) -> Validation:
-    """Compare the predictions of the shipped models with measured times: the project's tables, or your own `files`
-    (CSV, output of nccl-tests, rccl-tests or OSU, logs of NCCL's Inspector or of DeepSpeed's communication, dumps of
-    PyTorch's flight recorder, Chrome traces of simfrontier-real; folders of these). `.frame()` of the result has a row
-    per measured time, in seconds.
+    """Compare predicted times of collectives with measured ones: the project's tables, or yours.
 
-    `machine` and `library` apply to logs that do not name them. `cross`: also predict every row of the project's tables
-    with parameters fitted without the rows of the same number of devices (takes a minute; `jobs`: processes). Raises
-    InputError for a file that cannot be read, or that has no row that can be predicted.
+    Args:
+        files: paths of files or folders: CSV, output of nccl-tests, rccl-tests or OSU, logs of NCCL's Inspector or of
+            DeepSpeed's communication, dumps of PyTorch's flight recorder, Chrome traces of simfrontier-real. Default:
+            the measured tables that come with simfrontier.
+        machine: name of the machine, for logs that do not say it.
+        library: name of the collective library, for logs that do not say it.
+        cross: also predict every row of the project's tables by parameters fitted without the rows of the same number
+            of devices (takes a minute).
+        jobs: number of processes.
+
+    Returns:
+        A `Validation`. `.frame()` has a row per measured time: `table`, `place` in it, `measured_s` and `predicted_s`
+            (NaN without a prediction, then `why`), `low_s` and `high_s` of its interval, `error` (predicted / measured
+            − 1), and `use`: whether a fit has seen the row.
+
+    Raises:
+        InputError: for a file that cannot be read, or without a row that can be predicted.
+
+    Example:
+        >>> import simfrontier as sf
+        >>> sf.validate().frame().groupby("table")["error"].median()
     """
     if not files:
         if machine is not None or library is not None:

@@ -1,28 +1,23 @@
-"""Output of the command line: tables, sentences, JSON and progress. Names from user input are printed literally,
+"""Output of the command line: tables, sentences and JSON. Names from user input are printed literally,
 without markup."""
 
 from __future__ import annotations
 
 import json
 import math
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import typer
 from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table as RichTable
 from rich.text import Text
 
 from simfrontier.base.wholefile import filled, write_whole
 from simfrontier.interfaces.report.render import said
 from simfrontier.interfaces.report.table import Table
-
-EVERY_S = 10.0  # seconds between two lines
 
 
 def console() -> Console:
@@ -96,50 +91,3 @@ def _json_value(value: Any) -> Any:
 def plain(text: str) -> str:
     """Replace unusual space characters (such as no-break spaces) by plain ones."""
     return text.replace("\u00a0", " ")
-
-
-class Report(Protocol):
-    """Function that reports progress: without arguments one more part is done, otherwise `done` of `total` parts."""
-
-    def __call__(self, stage: str, done: int | None = None, total: int | None = None) -> None: ...
-
-
-@contextmanager
-def progress(stage: str, total: int | None = None, clock: Callable[[], float] = time.monotonic) -> Iterator[Report]:
-    """Show progress on standard error, and yield the function that reports it."""
-    with _bar(clock) as bar:
-        task = bar.add_task(stage, total=total)
-
-        def report(stage: str, done: int | None = None, total: int | None = None) -> None:
-            advance = 1 if done is None else None
-            bar.update(task, description=stage, completed=done, advance=advance, total=total)
-
-        yield report
-
-
-def _bar(clock: Callable[[], float]) -> Progress:
-    """Return a progress bar with stage, count and elapsed time. If standard error is not a terminal, print a line every
-    ten seconds instead, and nothing for shorter work."""
-
-    class ProgressLines(Progress):
-        said = clock()
-
-        def update(self, task_id: Any, *settings: Any, **changes: Any) -> None:
-            super().update(task_id, *settings, **changes)
-            task, now = self.tasks[task_id], clock()
-            if now - self.said >= EVERY_S:
-                self.said = now
-                of = f" of {task.total:,.0f}" if task.total else ""
-                typer.echo(f"{task.description}: {task.completed:,.0f}{of} done, {task.elapsed or 0:.0f} s", err=True)
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        return ProgressLines(disable=True, get_time=clock)
-    return Progress(
-        TextColumn("{task.description:<40}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=console,
-        transient=True,
-    )

@@ -12,6 +12,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
 from simfrontier.base.errors import InputError, SimfrontierError, Terminated
+from simfrontier.base.optional import require
 from simfrontier.inputs.scenario import Scenario
 from simfrontier.interfaces.live.answer import Answerer
 from simfrontier.interfaces.live.state import scenario_file, shown
@@ -73,6 +74,7 @@ def is_of_another_page(headers: Mapping[str, str]) -> bool:
 def serve(scenario: Scenario, port: int, announce: Callable[[str], None]) -> None:
     """Serve the live page until Ctrl-C. `port` 0 selects any free port. `announce` is called with the address when the
     server is ready. Raises InputError if the port is in use."""
+    require("serve", "simfrontier serve")
     import uvicorn
 
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)

@@ -11,7 +11,7 @@ from unittest.mock import patch
 import pytest
 
 from simfrontier.base.errors import InputError
-from simfrontier.base.workers import LostError, RunningScheduler, Workers, local as running
+from simfrontier.base.workers import LostError, RunningScheduler, Workers, cluster as running
 from tests.base.workers import work
 from tests.base.workers.dask_processes import free_port, scheduler_at, worker_at
 

@@ -21,7 +21,8 @@ from simfrontier.core.collectives import Calibration, CallTable, write_calibrati
 from simfrontier.core.machine import load_machine
 from simfrontier.inputs.measured import Setup, files_in, is_table, readings
 from simfrontier.interfaces.cli import options
-from simfrontier.interfaces.cli.console import print_json, progress, say, tell
+from simfrontier.interfaces.cli.console import print_json, say, tell
+from simfrontier.interfaces.progress import progress
 from simfrontier.interfaces.report.measured import calibration_page, errors_table, parameters_table
 from simfrontier.interfaces.report.render import said
 from simfrontier.interfaces.report.table import Table

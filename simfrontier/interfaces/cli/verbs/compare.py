@@ -16,7 +16,7 @@ from simfrontier.interfaces.api.scenarios import Plans
 from simfrontier.interfaces.cli import options
 from simfrontier.interfaces.cli.verbs.run import answer_scenario, run_scenario
 
-MAIN: Final = Path(__file__).parents[4] / "scenarios" / "frontier-20b.toml"
+MAIN: Final = Path("frontier-20b")  # shipped
 
 
 def compare(
@@ -75,8 +75,6 @@ def _scenario(
     settings: list[str],
 ) -> Scenario:
     if machine is None and model is None:
-        if scenario is None and not MAIN.is_file():
-            raise InputError("got no scenario; allowed: a scenario file, or --model and --devices")
         if sizes.nodes is not None:
             raise InputError(f"got {sizes.nodes!r}; allowed: with --model; of a scenario --devices", where="--nodes")
         return options.load(scenario or MAIN, settings, plans, sizes.devices)

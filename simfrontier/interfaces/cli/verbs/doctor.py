@@ -7,28 +7,33 @@ import os
 import platform
 import tempfile
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 import simfrontier
 from simfrontier.base.errors import SimfrontierError
 from simfrontier.base.extras import Check, added
+from simfrontier.base.optional import PACKAGES, Extra, missing
 from simfrontier.core.collectives import libraries, load_library
 from simfrontier.core.machine import catalog, load_machine
 from simfrontier.interfaces.api import compare
 from simfrontier.interfaces.cli.console import print_json
 
-NEEDED = ("numpy", "simpy", "pydantic", "typer", "rich", "plotly", "pandas")
-OPTIONAL = ("torch",)
+NEEDED = ("numpy", "pandas", "scipy", "simpy", "pydantic", "typer", "rich", "jinja2", "plotly")
+PURPOSES: Final[dict[Extra, str]] = {
+    "serve": "the live page",
+    "sweep": "sweep, --scheduler, --slurm and --dashboard",
+    "real": "running schedules for real",
+}
 
 
 def doctor(json: Annotated[bool, typer.Option("--json", help="print the findings as JSON")] = False) -> None:
     """Check the installation: what is installed and what works."""
     rows: list[tuple[str, bool, str]] = [("python", True, platform.python_version())]
     rows.append(("simfrontier", True, simfrontier.__version__))
-    rows += [_package(name, needed=True) for name in NEEDED]
-    rows += [_package(name, needed=False) for name in OPTIONAL]
+    rows += [_package(name) for name in NEEDED]
+    rows += [_extra(extra, purpose) for extra, purpose in PURPOSES.items()]
     rows.append(_checked("machines", lambda: ", ".join(load_machine(name).name for name in catalog())))
     rows.append(_checked("libraries", lambda: ", ".join(load_library(name).name for name in libraries())))
     rows.append(_checked("simulation", _simulate))
@@ -43,11 +48,18 @@ def doctor(json: Annotated[bool, typer.Option("--json", help="print the findings
     raise typer.Exit(0 if all(works for _, works, _ in rows) else 1)
 
 
-def _package(name: str, needed: bool) -> tuple[str, bool, str]:
+def _package(name: str) -> tuple[str, bool, str]:
     try:
         return name, True, importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
-        return name, not needed, "not installed" if needed else "not installed (only for running schedules for real)"
+        return name, False, "not installed"
+
+
+def _extra(extra: Extra, purpose: str) -> tuple[str, bool, str]:
+    """Return the row of an optional extra of pip, which may be missing."""
+    if missing(extra):
+        return f"[{extra}]", True, f"not installed (for {purpose}: pip install 'simfrontier[{extra}]')"
+    return f"[{extra}]", True, ", ".join(f"{name} {importlib.metadata.version(name)}" for name in PACKAGES[extra])
 
 
 def _checked(what: str, attempt: Callable[[], str]) -> tuple[str, bool, str]:

@@ -12,8 +12,9 @@ from simfrontier.answers.explain import Explanation, PlanComparison, explain as 
 from simfrontier.answers.forecast import forecast_explain
 from simfrontier.base.wholefile import ensure_writable
 from simfrontier.interfaces.cli import options
-from simfrontier.interfaces.cli.console import console, print_json, progress, say, say_written, tell, write_page
+from simfrontier.interfaces.cli.console import console, print_json, say, say_written, tell, write_page
 from simfrontier.interfaces.cli.options import announce
+from simfrontier.interfaces.progress import progress
 from simfrontier.interfaces.report.explanation import (
     LITTLE,
     differences_table,

@@ -11,8 +11,9 @@ from simfrontier.answers.forecast import forecast_run
 from simfrontier.answers.goodput import Goodput, find_goodput, goodput_rows
 from simfrontier.base.wholefile import ensure_writable
 from simfrontier.interfaces.cli import options
-from simfrontier.interfaces.cli.console import print_json, progress, say, say_written, tell, write_page
+from simfrontier.interfaces.cli.console import print_json, say, say_written, tell, write_page
 from simfrontier.interfaces.cli.options import announce
+from simfrontier.interfaces.progress import progress
 from simfrontier.interfaces.report.goodput import goodput_csv, goodput_page
 from simfrontier.interfaces.report.phrases import quantity
 from simfrontier.interfaces.report.table import Table

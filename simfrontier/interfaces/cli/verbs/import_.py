@@ -22,7 +22,8 @@ from simfrontier.core.trace import write_perfetto
 from simfrontier.inputs.profiler import Job, Platform, difference, otherwise, platform_of, read_job
 from simfrontier.inputs.scenario import parse_setting
 from simfrontier.interfaces.cli import options
-from simfrontier.interfaces.cli.console import print_json, progress, tell
+from simfrontier.interfaces.cli.console import print_json, tell
+from simfrontier.interfaces.progress import progress
 from simfrontier.interfaces.report.table import Table
 
 SUFFIXES = (".json", ".json.gz")

@@ -17,8 +17,9 @@ from simfrontier.core.engine import Fidelity
 from simfrontier.inputs.scenario import Scenario
 from simfrontier.interfaces.api import num_simulations, view_of
 from simfrontier.interfaces.cli import options
-from simfrontier.interfaces.cli.console import console, print_json, progress, tell
+from simfrontier.interfaces.cli.console import console, print_json, tell
 from simfrontier.interfaces.cli.options import announce
+from simfrontier.interfaces.progress import progress
 from simfrontier.interfaces.report import phrases, results
 from simfrontier.interfaces.report.answer import answer_table, rates_table
 from simfrontier.interfaces.report.headline import headline_of

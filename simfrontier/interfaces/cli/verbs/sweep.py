@@ -11,10 +11,12 @@ import typer
 from simfrontier.answers import sweep as sweeps
 from simfrontier.answers.study import forget
 from simfrontier.base.errors import InputError
+from simfrontier.base.optional import require
 from simfrontier.base.units import counted, time_words
 from simfrontier.base.workers import Local, Place, SlurmJobs
 from simfrontier.interfaces.cli import options
-from simfrontier.interfaces.cli.console import print_json, progress, tell
+from simfrontier.interfaces.cli.console import print_json, tell
+from simfrontier.interfaces.progress import progress
 from simfrontier.interfaces.report.phrases import number, quantity
 from simfrontier.interfaces.report.sweep_page import write_sweep_page
 from simfrontier.interfaces.report.table import Table
@@ -50,6 +52,8 @@ def sweep(
 ) -> None:
     """Simulate a study: scenarios with every combination of its axes' values, as one Parquet table. Points already
     simulated are reused. Exit code 1 if every point is refused."""
+    if not dry_run:
+        require("sweep", "simfrontier sweep")
     if page:
         if out or jobs or scheduler or slurm or dashboard or dry_run or until or fresh or json:
             raise InputError("--page: goes with no other option; allowed: simfrontier sweep FOLDER --page")

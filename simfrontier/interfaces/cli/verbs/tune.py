@@ -16,8 +16,9 @@ from simfrontier.base.errors import InputError, StoppedError, nearest
 from simfrontier.base.wholefile import ensure_writable, filled
 from simfrontier.inputs.scenario import GridOrder, grid_orders
 from simfrontier.interfaces.cli import options
-from simfrontier.interfaces.cli.console import console, print_json, progress, say, tell
+from simfrontier.interfaces.cli.console import console, print_json, say, tell
 from simfrontier.interfaces.cli.options import announce
+from simfrontier.interfaces.progress import progress
 from simfrontier.interfaces.report.phrases import percent, quantity
 from simfrontier.interfaces.report.render import said
 from simfrontier.interfaces.report.table import Table
