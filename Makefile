@@ -167,7 +167,7 @@ bench: setup-real
 	$(BIN)/python -m tests.bench
 
 golden: setup-real
-	$(BIN)/python -m pytest -n $(JOBS) -m 'not deletion' --golden tests/core/plan tests/core/program tests/test_documented_figures.py simfrontier_extras
+	$(BIN)/python -m pytest -n $(JOBS) -m 'not deletion' --golden tests/core/plan tests/core/program tests/test_documented_figures.py tests/test_documented_accuracy.py simfrontier_extras
 
 # The site, with the tutorial executed and all links checked.
 docs: setup-real

@@ -1,5 +1,5 @@
 """Pages of the site that are made from the program: every command with its options, every key of a scenario file, every
-column of results; and the start, which is the README."""
+column of results, every published run with its prediction; and the start, which is the README."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
+RUNS = "published-runs.html"
 
 
 def on_files(files: Any, config: Any) -> Any:
@@ -16,6 +17,7 @@ def on_files(files: Any, config: Any) -> Any:
     from mkdocs.structure.files import File
 
     pages = {"index.md": start(), "commands.md": commands(), "keys.md": keys(), "columns.md": columns()}
+    pages[RUNS] = runs()
     for name, text in pages.items():
         files.append(File.generated(config, name, content=text))
     return files
@@ -94,6 +96,14 @@ def columns() -> str:
     parts += [_table("column", "what it is", "unit", "meaning")]
     parts += [_row(f"`{each.name}`", each.title, each.unit, each.meaning) for each in RESULTS]
     return "\n".join(parts) + "\n"
+
+
+def runs() -> str:
+    """The page of published runs: a file by itself, in no template of the site."""
+    from simfrontier.answers.accuracy import written_runs
+    from simfrontier.interfaces.report.runs_page import runs_page
+
+    return runs_page(written_runs(), documentation=True)
 
 
 def _table(*heads: str) -> str:

@@ -135,7 +135,7 @@ def _cells(family: Family) -> tuple[str, str]:
 
 def print_intervals(done: RunsValidation) -> None:
     """Print the covered share by machine, and the rankings."""
-    groups = {"all": done.overall, **done.by_model(), **done.by_machine()}
+    groups = {"all": done.overall, **done.by("model"), **done.by("machine")}
     rows = [
         (name, f"{one.count}", percent(one.mean_abs), percent(one.median_abs), signed(one.bias), percent(one.covered))
         for name, one in groups.items()

@@ -41,17 +41,20 @@ from simfrontier.answers.accuracy.published_runs.table import (
     shipped_runs as shipped_runs,
 )
 from simfrontier.answers.accuracy.published_runs.validation import (
+    Facet as Facet,
     PredictedRun as PredictedRun,
     RunsValidation as RunsValidation,
     validate_runs as validate_runs,
     validate_shipped_runs as validate_shipped_runs,
 )
+from simfrontier.answers.accuracy.published_runs.written import written_runs as written_runs
 from simfrontier.answers.accuracy.residual import (
     Errors as Errors,
     Prediction as Prediction,
     Residual as Residual,
     Summary as Summary,
     Use as Use,
+    errors_by as errors_by,
     grouped as grouped,
 )
 from simfrontier.answers.accuracy.validation import (

@@ -10,7 +10,6 @@ from typing import Any
 
 from simfrontier.answers import accuracy
 from simfrontier.answers.study import versions
-from simfrontier.base.units import unit_of
 from simfrontier.core.collectives import Calibration
 from simfrontier.inputs.measured import CallRow, Row
 from simfrontier.interfaces.report import theme
@@ -36,7 +35,6 @@ LEVELS = ((1.0, "measured = predicted", "solid"), (1.1, "± 10 %", "dash"), (1.2
 STEP, FARTHEST = 5.0, 60.0  # per cent, of the histogram; errors beyond are counted in its last bars
 FAR = 60.0  # per cent that the chart of errors over size shows at most; farther points lie on its edge
 MAX_TICKS = 12
-MOST_RUNS = 100  # of a user's, in the table of runs
 LEAST_ERROR, MOST_ERROR = 30.0, 100.0  # per cent that the axis of errors shows at least and at most
 BAND, BAR = 0.16, 0.35  # opacity of a band and of a bar
 SERIES_TICKS = 8
@@ -93,27 +91,6 @@ def _points_by_use(
     return traces
 
 
-def runs_figure(rows: Sequence[accuracy.PredictedRun]) -> theme.Figure:
-    """Plot measured against predicted seconds per step, each run with its 90 % interval, on two logarithmic axes."""
-    seconds = [s for row in rows for s in (row.step_s, row.step.measured_s)]
-    ends = min(seconds) / 1.4, max(seconds) * 1.4
-    traces = _level_lines(ends)
-    for machine, mark in theme.marks(list(dict.fromkeys(_machine(row) for row in rows))).items():
-        some = [row for row in rows if _machine(row) == machine]
-        bands = [(row.step_s / row.factor, row.step_s, row.step_s * row.factor) for row in some]
-        bars = theme.error_bars(bands, color=theme.faint(mark.colour, 0.25), thickness=1, width=0)
-        predicted, measured = [row.step_s for row in some], [row.step.measured_s for row in some]
-        words = [_run_hover(row) for row in some]
-        look = {"size": 7, "opacity": 0.8}
-        traces.append(theme.points(machine, predicted, measured, mark.colour, mark.symbol, words, look, error_x=bars))
-    x, y = (theme.axis(f"{which} step (s)", **theme.LOG_SECONDS) for which in ("predicted", "measured"))
-    return theme.figure(traces, x, y, 620)
-
-
-def _machine(row: accuracy.PredictedRun) -> str:
-    return row.job.scenario.machine.name
-
-
 def clipped(error: float | None, far: float) -> float | None:
     """Return an error in per cent, clipped to ±`far`."""
     return None if error is None else min(max(100 * error, -far), far)
@@ -142,19 +119,6 @@ def _level_lines(ends: tuple[float, float]) -> list[theme.PlotTrace]:
         for factor, name, dash in LEVELS
         for place, each in enumerate(dict.fromkeys((factor, 1 / factor)))
     ]
-
-
-def _run_hover(residual: accuracy.PredictedRun) -> str:
-    run, made = residual.row, residual.prediction
-    unknown = "; ".join(each.text for each in residual.job.unknown)
-    lines = [
-        run.title,
-        f"{run['system']}; batch {run['batch'] or '–'}, micro-batch {run['micro_batch'] or '–'}, sequence {run['seq']}",
-        f"measured {run.value:.4g}, predicted {made.value:.4g} ({made.low:.4g} to {made.high:.4g}) {run.unit}",
-        f"error {signed(residual.error)}, 90 % interval ± {percent(residual.factor - 1)}; stack {residual.stack}",
-        *([f"assumed: {unknown}"] if unknown else []),
-    ]
-    return "<br>".join(text(each) for each in lines)
 
 
 def series_figure(rows: Sequence[accuracy.Residual[Row]]) -> theme.Figure:
@@ -265,43 +229,6 @@ def validation_page(done: accuracy.Validation) -> str:
         sizes=[(title, {name: series_figure(rows) for name, rows in own.items()}) for title, own in charts if own],
         versions=versions("scipy"),
     )
-
-
-def runs_page(done: accuracy.RunsValidation) -> str:
-    """Return the page of training runs as text."""
-    return page_of(
-        "runs",
-        done=done,
-        figures={"all runs": runs_figure(done.predicted)} if done.predicted else {},
-        shown=runs_shown(done),
-        shown_title=runs_shown_title(done),
-        parameters=fitted_numbers(done),
-        versions=versions(),
-    )
-
-
-def runs_shown(done: accuracy.RunsValidation) -> tuple[accuracy.PredictedRun, ...]:
-    """Return the runs that are shown one by one, the farthest off first: up to `MOST_RUNS` of a user's, ten of the
-    shipped ones."""
-    return done.worst(10 if any(row.without for row in done.predicted) else MOST_RUNS)
-
-
-def runs_shown_title(done: accuracy.RunsValidation) -> str:
-    """Return the title of the table of `runs_shown`."""
-    count = len(runs_shown(done))
-    return "runs, the farthest off first" if count == len(done.predicted) else f"the {count} farthest off"
-
-
-def fitted_numbers(done: accuracy.RunsValidation) -> list[tuple[str, str, str, str, str]]:
-    """Return name, key, fitted values, prior and source of the numbers that are fitted to steps and apply to any of the
-    predicted runs."""
-    steps, rows = [row.step for row in done.predicted], []
-    for one in accuracy.load_parameters().parameters:
-        unit = unit_of(one.key)
-        values = ", ".join(quantity(value, unit) for value in one.values(steps))
-        prior = f"{quantity(one.prior, unit)} ± {percent(one.prior_sd)}"
-        rows.append((one.name, one.key, values, prior, one.source))
-    return [row for row in rows if row[2]]
 
 
 def parameters_table(done: accuracy.FitOutcome) -> Table:

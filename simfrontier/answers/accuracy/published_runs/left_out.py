@@ -38,8 +38,9 @@ class LeftOut:
     `run`: file and line; `source`: who published it; `machine`: the machine of the catalog that it was simulated on;
     `peak_tflops`: of one of its devices, 16-bit numbers, which stands for the kind of device; `job`: runs of one source
     with the same job differ in nothing but plan and micro-batch; `sd`: standard deviation of the logarithm of the step
-    time by the fit, by what the source does not state, and by `spread` of the parameters' file; `model`: the kind of
-    model, whose runs alone say how far others of it are off; `facts`: by which the run is listed and compared.
+    time by the fit, by what the source does not state, and by `spread` of the parameters' file; `peak_bytes`: predicted
+    memory of the fullest device; `model`: the kind of model, whose runs alone say how far others of it are off;
+    `facts`: by which the run is listed and compared.
     """
 
     run: str
@@ -51,6 +52,7 @@ class LeftOut:
     predicted_s: float
     measured_s: float
     sd: float
+    peak_bytes: float
     facts: JobFacts
     model: ModelKind = "dense"
 

@@ -120,23 +120,13 @@ class Tables(Strict):
     stated: Keys = Field(default_factory=dict)
 
 
-class Rule(Strict):
-    """A rule: if all patterns of `where` (column → regular expression) are found in a run, `set` gives values to keys;
-    `{name}` in a value stands for a named group of the patterns. `shape`: name of a model of the catalog, all of whose
-    sizes and traits but the length of its sequences are given to `model`, unless `set` has another. `assumed`: an
-    assumption of this rule about something the source does not state, with the resulting standard deviation of the
-    logarithm of the step time (`spread`). `refused`: why such a run cannot be expressed as a scenario.
-    """
+class Matched(Strict):
+    """What is said of the runs in which all patterns of `where` (column → regular expression) are found."""
 
     where: dict[str, Pattern] = Field(default_factory=dict)
-    set: Tables = Tables()
-    shape: Annotated[str, AfterValidator(_named)] | None = None
-    assumed: Text | None = None
-    spread: Annotated[float, Field(gt=0)] = UNKNOWN
-    refused: Text | None = None
 
     def found(self, run: Run) -> Mapping[str, str] | None:
-        """Return the named groups if all patterns of the rule match the run, else None."""
+        """Return the named groups if all patterns match the run, else None."""
         groups: dict[str, str] = {}
         for column, pattern in self.where.items():
             match = pattern.search(run[column])
@@ -144,6 +134,21 @@ class Rule(Strict):
                 return None
             groups.update({name: text or "" for name, text in match.groupdict().items()})
         return groups
+
+
+class Rule(Matched):
+    """A rule: of the runs that it matches, `set` gives values to keys; `{name}` in a value stands for a named group of
+    the patterns. `shape`: name of a model of the catalog, all of whose sizes and traits but the length of its sequences
+    are given to `model`, unless `set` has another. `assumed`: an assumption of this rule about something the source
+    does not state, with the resulting standard deviation of the logarithm of the step time (`spread`). `refused`: why
+    such a run cannot be expressed as a scenario.
+    """
+
+    set: Tables = Tables()
+    shape: Annotated[str, AfterValidator(_named)] | None = None
+    assumed: Text | None = None
+    spread: Annotated[float, Field(gt=0)] = UNKNOWN
+    refused: Text | None = None
 
 
 class RulesFile(Strict):

@@ -107,25 +107,8 @@ class JobStep:
 
     @property
     def timed(self) -> TimedStep:
-        """Timed step on the machine of its files. That a step needs far more memory than a device has is added
-        to the assumptions: it is one of another job than the run's."""
-        shape = self.case.shape
-        assert isinstance(shape, GptShape), "rules read GPTs"
-        job, peak_gb, has_gb = self.job, self.peak_bytes / 1e9, self.machine.device.hbm_bytes / 1e9
-        if peak_gb > FAR_TOO_MUCH * has_gb:
-            text = (
-                f"memory: {peak_gb:.0f} GB of {has_gb:.0f} on a device; recomputation, kernels or plan differ in part"
-            )
-            job = replace(job, unknown=(*job.unknown, Unknown(text=text)))
-        return TimedStep(
-            job=job,
-            step_s=self.estimate.step_s,
-            peak_bytes=self.peak_bytes,
-            shape=shape,
-            samples=self.job.steps * self.case.samples,
-            recomputes=self.case.checkpointing == "full",
-            facts=facts_of(self.job.scenario, self.case, self.job.steps),
-        )
+        """Timed step on the machine of its files."""
+        return timed_step(self.job, self.estimate.step_s, self.peak_bytes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,6 +137,26 @@ class TimedStep:
         """Measured step time in seconds, derived from the run's published value."""
         at_one, value = self.value(1.0), self.job.run.value
         return value / at_one if self.job.rate.rises_with_time else at_one / value
+
+
+def timed_step(job: Job, step_s: float, peak_bytes: float) -> TimedStep:
+    """Return the timed step of a job. That it needs far more memory than a device has is added to the assumptions: it
+    is one of another job than the run's. Raises InputError where the plan does not fit the job."""
+    case = job.scenario.case(PLAN, job.scenario.file.run.devices[0])
+    assert isinstance(case.shape, GptShape), "rules read GPTs"
+    peak_gb, has_gb = peak_bytes / 1e9, job.scenario.machine.device.hbm_bytes / 1e9
+    if peak_gb > FAR_TOO_MUCH * has_gb:
+        text = f"memory: {peak_gb:.0f} GB of {has_gb:.0f} on a device; recomputation, kernels or plan differ in part"
+        job = replace(job, unknown=(*job.unknown, Unknown(text=text)))
+    return TimedStep(
+        job=job,
+        step_s=step_s,
+        peak_bytes=peak_bytes,
+        shape=case.shape,
+        samples=job.steps * case.samples,
+        recomputes=case.checkpointing == "full",
+        facts=facts_of(job.scenario, case, job.steps),
+    )
 
 
 def step_of(run: Run) -> JobStep:

@@ -47,6 +47,12 @@ _NOT_TOLD: Final = re.compile(
     r"\W*|.*\b(?:not?|un\w+|none|n/?a|off|see|as|recipe|config\w*|default|auto\w*|var\w*|dynamic|max\w*|one|single|tbd)\b.*",
     re.IGNORECASE | re.DOTALL,
 )
+_REPOSITORY: Final = re.compile(
+    r"(?P<repository>[\w.-]+/[\w.-]+)(?:@(?P<commit>[0-9a-f]{6,40}))?(?: main)?(?: \([^)]*\))?"
+    r"(?: (?P<what>issue|pull request) (?P<thread>\d+)"
+    r"| (?P<path>(?:[^\s@]*/[^\s@]+|[^\s@]+\.[a-z]+))(?:@(?P<of_path>[0-9a-f]{6,40}))?"
+    r"(?: lines? (?P<first>\d+)(?:-(?P<last>\d+))?)?)?"
+)
 TABLES: Final = tuple(Path(__file__).parent / name for name in ("end_to_end.csv", "runs_2026.csv"))
 
 
@@ -79,10 +85,19 @@ class Run:
         return self["unit"]
 
     @property
+    def address(self) -> str | None:
+        """Web address of the source, down to commit, file and lines where it tells them; None without any."""
+        return address_of(self["source"])
+
+    @property
+    def model(self) -> str:
+        """Name of the model, without its sizes."""
+        return self["model_shape"].split(" L=")[0]
+
+    @property
     def title(self) -> str:
         """Name of the run: machine, model, plan, devices."""
-        model = self["model_shape"].split(" L=")[0]
-        return f"{self['machine']}: {model}, {self['plan']}, {self['devices']} devices"
+        return f"{self['machine']}: {', '.join(filter(None, (self.model, self['plan'])))}, {self['devices']} devices"
 
 
 def shipped_runs() -> tuple[Run, ...]:
@@ -146,6 +161,24 @@ def _with_plan(cells: Mapping[str, str]) -> dict[str, str]:
         "system": cells["source"] if software is None else f"{cells['source']}; {software[0]}",
         "plan": ", ".join(filter(None, (grid, cells["optimizer_sharding"]))),
     }
+
+
+def address_of(source: str) -> str | None:
+    """Return the web address that a source's text begins with: of a site, of an issue or pull request, of lines of a
+    file or of a folder of a repository at a commit; None without any."""
+    if re.match(r"[\w-]+\.[\w.-]+/\S", source):
+        return f"https://{source.split()[0]}"
+    found = _REPOSITORY.match(source)
+    if found is None:
+        return None
+    known, base = found.groupdict(default=""), f"https://github.com/{found['repository']}"
+    if known["thread"]:
+        return f"{base}/{'issues' if known['what'] == 'issue' else 'pull'}/{known['thread']}"
+    path, commit = known["path"].rstrip(",;"), known["commit"] or known["of_path"] or "HEAD"
+    if not path or "*" in path:
+        return "/".join(filter(None, (base, "tree", commit, path.split("*")[0].rpartition("/")[0])))
+    lines = f"#L{known['first']}" + (f"-L{known['last']}" if known["last"] else "") if known["first"] else ""
+    return f"{base}/blob/{commit}/{path}{'?plain=1' if lines and path.endswith(('.md', '.mdx')) else ''}{lines}"
 
 
 def _about(text: str) -> float:

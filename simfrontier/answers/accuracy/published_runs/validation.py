@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 
 from simfrontier.answers.accuracy.fit_rows import fits_without
+from simfrontier.answers.accuracy.published_runs.causes import causes_of
 from simfrontier.answers.accuracy.published_runs.fit import (
     Parameter,
     StepMoves,
@@ -37,7 +38,9 @@ from simfrontier.base.errors import InputError
 from simfrontier.base.workers import Local, Workers
 
 MEMORY_WITHIN: Final = 0.1  # of stated memory, what a prediction is to be within
+FAR: Final = 0.25  # error from which on a page says why, or that it is not known
 SIZES: Final = (8, 64, 256, 512)  # devices at which the groups of runs by size end
+Facet = Literal["machine", "model", "stack", "precision", "size", "source"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +74,30 @@ class PredictedRun(Residual[Run]):
     def left_out(self) -> LeftOut:
         """The run as a row of the table of left-out runs."""
         return _left_out(self.step, self.step_s, self.sd)
+
+    @property
+    def facets(self) -> Mapping[Facet, str]:
+        """What the run is grouped by: its machine of the catalog, kind of model, software stack, precision of linear
+        modules, size, and who published it."""
+        row = self.left_out
+        return {
+            "machine": row.machine,
+            "model": row.model,
+            "stack": row.stack,
+            "precision": row.facts.precision,
+            "size": _size_words(self.devices),
+            "source": row.source,
+        }
+
+    @property
+    def causes(self) -> tuple[str, ...]:
+        """Known reasons why the prediction is off."""
+        return causes_of(self.row)
+
+    @property
+    def is_far(self) -> bool:
+        """Return whether the run lies outside its 90 % interval, or `FAR` off."""
+        return not self.is_covered or abs(self.error or 0.0) >= FAR
 
     @property
     def devices(self) -> int:
@@ -125,25 +152,10 @@ class RunsValidation:
         leads = [lead for own in self.calibrations.values() for lead in own.leads]
         return rankings_of(leads, margins.__getitem__)
 
-    def by_machine(self) -> dict[str, Errors]:
-        """Return errors by the machine of the catalog on which runs are simulated, in the order of the table."""
-        return errors_by(self.predicted, lambda row: row.left_out.machine)
-
-    def by_model(self) -> dict[str, Errors]:
-        """Return errors by the kind of model, in the order of the table."""
-        return errors_by(self.predicted, lambda row: row.left_out.model)
-
-    def by_stack(self) -> dict[str, Errors]:
-        """Return errors by the software stack that runs are simulated with, in the order of the table."""
-        return errors_by(self.predicted, lambda row: row.left_out.stack)
-
-    def by_source(self) -> dict[str, Errors]:
-        """Return errors by who published the runs, in the order of the table."""
-        return errors_by(self.predicted, lambda row: row.left_out.source)
-
-    def by_size(self) -> dict[str, Errors]:
-        """Return errors by the number of devices."""
-        return errors_by(sorted(self.predicted, key=lambda row: row.devices), lambda row: _size_words(row.devices))
+    def by(self, facet: Facet) -> dict[str, Errors]:
+        """Return errors grouped by a facet of the runs, in the order of the table; by their size in ascending order."""
+        rows = sorted(self.predicted, key=lambda row: row.devices) if facet == "size" else self.predicted
+        return errors_by(rows, lambda row: row.facets[facet])
 
     @cached_property
     def memory(self) -> Errors | None:
@@ -183,21 +195,32 @@ def validate_shipped_runs(workers: Workers | None = None) -> RunsValidation:
     machine or, if no other machine of the table has the same device, no run of its source. No fit sees runs with
     experts, which are off by what their layers have besides. `workers` as in `validate_runs`.
     """
-    title, runs, parameters = "End-to-end training runs", shipped_runs(), load_parameters().parameters
+    runs, parameters = shipped_runs(), load_parameters().parameters
     made = list(_timed_all(runs, parameters, workers))
     timed = [each for each in made if not isinstance(each, str)]
     steps = [step for step, _ in timed]
     law = sensitivities([moves for _, moves in timed], parameters)
     experts = np.array([model_kind_of(step.shape) == "experts" for step in steps])
-    fitted: dict[int, tuple[float, float, str]] = {}
-    for name, left, fit in fits_without(_groups(steps), lambda left: law.without(left | experts)):
+    fitted: dict[int, Fitted] = {}
+    for name, left, fit in fits_without(groups_of(steps), lambda left: law.without(left | experts)):
         for at in left.nonzero()[0].tolist():
             change, fit_sd = fit.of(law.moves[at])
             fitted[at] = steps[at].step_s * math.exp(change), _sd(steps[at], fit_sd), name
-    known = calibrations_of([_left_out(step, *fitted[at][:2]) for at, step in enumerate(steps)])
+    return left_out_validation(
+        runs, [each if isinstance(each, str) else each[0] for each in made], [fitted[at] for at in range(len(steps))]
+    )
+
+
+def left_out_validation(
+    runs: Sequence[Run], made: Sequence[TimedStep | str], fitted: Sequence[Fitted]
+) -> RunsValidation:
+    """Return the shipped runs with predictions of fits that have not seen them. `made`: the step of each run, or why
+    there is none; `fitted`: for each step in this order, its left-out prediction."""
+    title, steps = "End-to-end training runs", [step for step in made if not isinstance(step, str)]
+    known = calibrations_of([_left_out(step, *each[:2]) for step, each in zip(steps, fitted, strict=True)])
     predicted = {
-        step.job.run.number: _predicted(step, title, "left out", fitted[at], known, source_of(step.job.run))
-        for at, step in enumerate(steps)
+        step.job.run.number: _predicted(step, title, "left out", each, known, source_of(step.job.run))
+        for step, each in zip(steps, fitted, strict=True)
     }
     rows = (
         _unpredicted(run, title, each) if isinstance(each, str) else predicted[run.number]
@@ -206,6 +229,7 @@ def validate_shipped_runs(workers: Workers | None = None) -> RunsValidation:
     return RunsValidation(title=title, rows=tuple(rows))
 
 
+Fitted = tuple[float, float, str]  # step time in seconds, sd of its logarithm, and what was left out of the fit
 _Timed = tuple[TimedStep, StepMoves] | str  # or why there is none
 
 
@@ -223,7 +247,7 @@ def _timed(parameters: Sequence[Parameter], run: Run) -> _Timed:
     return timed, moves_of(step, timed.measured_s, parameters)
 
 
-def _groups(steps: Sequence[TimedStep]) -> list[str]:
+def groups_of(steps: Sequence[TimedStep]) -> list[str]:
     """Return the group that is left out with each run: its machine, by the name that its source gives it, if other
     machines of the table have the same device, else who published it.
     """
@@ -281,6 +305,7 @@ def _left_out(step: TimedStep, step_s: float, sd: float) -> LeftOut:
         predicted_s=step_s,
         measured_s=step.measured_s,
         sd=sd,
+        peak_bytes=step.peak_bytes,
         model=model_kind_of(step.shape),
         facts=step.facts,
     )
@@ -290,7 +315,7 @@ def _predicted(
     step: TimedStep,
     title: str,
     use: Use,
-    fitted: tuple[float, float, str],
+    fitted: Fitted,
     known: Mapping[ModelKind, Calibration],
     source: str | None = None,
 ) -> PredictedRun:

@@ -18,10 +18,11 @@ from simfrontier.core.machine import load_machine
 from simfrontier.inputs.measured import Row, Setup
 from simfrontier.interfaces.cli import options
 from simfrontier.interfaces.cli.console import console, print_json, say, say_written, tell, write_page
-from simfrontier.interfaces.report.measured import runs_page, runs_shown, runs_shown_title, validation_page
+from simfrontier.interfaces.report.measured import validation_page
 from simfrontier.interfaces.report.phrases import NOTHING, number, percent, signed
 from simfrontier.interfaces.report.render import said
 from simfrontier.interfaces.report.rows import row_name
+from simfrontier.interfaces.report.runs_page import runs_page, runs_shown, runs_shown_title
 from simfrontier.interfaces.report.table import Table
 
 _BOUNDS_HEAD = ("series", "which", "rows", "mean", "allowed", "90th pct", "allowed")
@@ -192,10 +193,10 @@ def runs_document(done: accuracy.RunsValidation) -> dict[str, Any]:
         "num_rows": len(done.rows),
         "num_expressed": len(done.predicted),
         "overall": _run_errors("all", done.overall),
-        "by_machine": _all_run_errors(done.by_machine()),
-        "by_stack": _all_run_errors(done.by_stack()),
-        "by_source": _all_run_errors(done.by_source()),
-        "by_size": _all_run_errors(done.by_size()),
+        "by_machine": _all_run_errors(done.by("machine")),
+        "by_stack": _all_run_errors(done.by("stack")),
+        "by_source": _all_run_errors(done.by("source")),
+        "by_size": _all_run_errors(done.by("size")),
         "memory": _run_errors("memory", done.memory),
         "rankings": done.rankings and asdict(done.rankings),
         "rows": [_run_row(row) for row in done.rows],
@@ -373,10 +374,10 @@ def _shown_run(row: accuracy.PredictedRun) -> tuple[str, ...]:
 def _run_rows(done: accuracy.RunsValidation) -> Iterator[tuple[str, ...]]:
     """Yield the rows of the table of errors by machine, stack, source and size, each if there are several."""
     groups = {
-        "machine": done.by_machine(),
-        "stack": done.by_stack(),
-        "source": done.by_source(),
-        "size": done.by_size(),
+        "machine": done.by("machine"),
+        "stack": done.by("stack"),
+        "source": done.by("source"),
+        "size": done.by("size"),
     }
     for what, group in groups.items():
         for place, (name, errors) in enumerate(group.items() if len(group) > 1 else ()):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cache
+
+from simfrontier.answers.accuracy import RunsValidation, written_runs
 from simfrontier.answers.accuracy.published_runs.table import COLUMNS, OPTIONAL, Run
 
 USUAL = {
@@ -25,3 +28,9 @@ def run(**cells: str) -> Run:
     """A run with these cells, and usual ones where nothing is said."""
     whole = {**dict.fromkeys((*COLUMNS, *OPTIONAL), ""), **USUAL, **cells}
     return Run(number=0, where="a table line 2", value=float(whole["value"]), cells=whole)
+
+
+@cache
+def written() -> RunsValidation:
+    """The shipped runs with the left-out predictions of their table."""
+    return written_runs()

@@ -58,6 +58,7 @@ def row(source: str, off: float, sd: float = 0.1, **changed: object) -> LeftOut:
         predicted_s=math.exp(off),
         measured_s=1.0,
         sd=sd,
+        peak_bytes=1e9,
         facts=FACTS,
     )
     return replace(made, **changed)  # type: ignore[arg-type]
