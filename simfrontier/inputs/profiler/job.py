@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from simfrontier.base.errors import InputError
+from simfrontier.base.units import counted
 from simfrontier.core.machine import MeasuredKernel
 from simfrontier.core.program import Schedule, check_calls
 from simfrontier.core.trace import kineto as form, ranks_of_text
+from simfrontier.inputs.profiler.common_kernels import with_common_kernels
 from simfrontier.inputs.profiler.job_schedule import JobSchedule
 from simfrontier.inputs.profiler.mesh import mesh_of
 from simfrontier.inputs.profiler.programs import RankProgram, Roles, placed, program_of, roles_of
@@ -65,6 +67,12 @@ def read_job(
     with_end = any(trace.ends_idle for trace in traces)
     programs = [program_of(trace, placed(trace, with_end), on) for trace in traces]
     roles = roles_of(programs, on)
+    common = [trace for several in roles.programs for trace in with_common_kernels(several)]
+    lacking = sum(len(trace.kernels) for trace in traces) - sum(len(trace.kernels) for trace in common)
+    if lacking:
+        traces = sorted(common, key=lambda trace: trace.rank)
+        programs = [program_of(trace, placed(trace, with_end), on) for trace in traces]
+        roles = roles_of(programs, on)
     alike = [[each for each in several if each.is_like(several[0])] for several in roles.programs]
     making = JobSchedule(roles.axis, alike, on)
     schedule = making.made()
@@ -83,7 +91,7 @@ def read_job(
         call_s=_least(roles),
         partial_groups=partial,
         devices=tuple(dict.fromkeys(trace.device for trace in traces if trace.device is not None)),
-        notes=(*_notes(traces, left_out), *_waiting(partial, len(traces))),
+        notes=(*_notes(traces, lacking, left_out), *_waiting(partial, len(traces))),
     )
 
 
@@ -183,7 +191,7 @@ def _numbered(program: RankProgram) -> Iterator[tuple[int, tuple[object, ...], f
         yield index, (*order, count[order]), op.kernel.seconds
 
 
-def _notes(traces: Sequence[RankTrace], left_out: Sequence[int]) -> Iterator[str]:
+def _notes(traces: Sequence[RankTrace], lacking: int, left_out: Sequence[int]) -> Iterator[str]:
     names = {kernel.call.name for trace in traces for kernel in trace.kernels if kernel.call is not None}
     yield from (form.LIKE[name] for name in sorted(names & set(form.LIKE)))
     measured = {trace.measured_by for trace in traces}
@@ -194,6 +202,8 @@ def _notes(traces: Sequence[RankTrace], left_out: Sequence[int]) -> Iterator[str
         yield f"no step beside {name} in the trace: its time is the span of its kernels, which other steps may overlap"
     if any(trace.waits is None for trace in traces):
         yield "no waits of streams in the traces: what a kernel waits for is told from times"
+    if lacking:
+        yield f"{counted(lacking, 'kernel')} that not all ranks run: replayed as pauses of those that do"
     if left_out:
         yield f"{len(left_out)} ranks run other kernels than the first of their program (rank {left_out[0]} ...)"
     bare = sum(kernel.is_bare_call for trace in traces for kernel in trace.kernels)
