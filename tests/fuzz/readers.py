@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+import tomllib
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
@@ -100,6 +101,14 @@ def _topology_xml(path: Path, rng: random.Random) -> None:
     machine_text(machine_document(read_node(path), base, "made", "x.xml").document, ("Made.",))
 
 
+def _job(path: Path, rng: random.Random) -> None:
+    from simfrontier.inputs.job_files import Wanted, import_job
+
+    model = {"model.vocabulary": 32000} if rng.random() < 0.5 else {}
+    made = import_job([path], Wanted(machine="eos", devices=rng.choice([32, 96, None]), settings=model))
+    assert made.scenario.document == tomllib.loads(made.text)
+
+
 def _lowered(path: Path, _: random.Random) -> None:
     from simfrontier.core.collectives import load_lowered
 
@@ -154,6 +163,10 @@ READERS: dict[str, Reader] = {
     "study": Reader("study", ".toml", 4.0, _study),
     "topology": Reader("topology", ".conf", 8.0, _topology),
     "kineto": Reader("kineto", ".json", 4.0, by_command("import", "--machine", "perlmutter", "--stand-in")),
+    "job-json": Reader("job-json", ".json", 8.0, _job),
+    "job-yaml": Reader("job-yaml", ".yml", 8.0, _job),
+    "job-toml": Reader("job-toml", ".toml", 4.0, _job),
+    "job-script": Reader("job-script", ".sh", 8.0, _job),
     "topology-xml": Reader("topology-xml", ".xml", 8.0, _topology_xml),
     "setting": Reader("setting", ".txt", 1.0, _setting),
 }

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from simfrontier.inputs.measured import CallRow, load_table
 from tests.core.topology.samples import bare, dgx_a100, frontier, link, perlmutter
+from tests.inputs.job_files import samples as jobs
 from tests.inputs.measured import writers
 from tests.inputs.measured.tables import nccl_log
 from tests.inputs.profiler.traces import over_gloo
@@ -100,6 +102,12 @@ def made_in(folder: Path) -> dict[str, list[bytes]]:
     out["topology"] = [TOPOLOGY]
     nodes = (frontier(), perlmutter(), dgx_a100(), bare([link(1, 4), link(0, 4)]))
     out["topology-xml"] = [text.encode() for text in nodes]
+    out |= {
+        "job-json": [json.dumps(each).encode() for each in (jobs.LLAMA_3_8B, jobs.DEEPSEEK_V3, jobs.ZERO_3)],
+        "job-yaml": [jobs.NEOX.encode(), jobs.NEMO.encode()],
+        "job-toml": [jobs.TITAN.encode()],
+        "job-script": [jobs.MEGATRON.encode(), jobs.LOG.encode()],
+    }
     out["setting"] = [
         b"training.micro_batch=2",
         b'nodes={placement="random",seed=3}',

@@ -19,6 +19,7 @@ from simfrontier.base.io.files import (
     toml_number as toml_number,
     toml_of as toml_of,
     toml_value as toml_value,
+    yaml_of as yaml_of,
 )
 from simfrontier.base.io.forms import (
     SOURCED as SOURCED,

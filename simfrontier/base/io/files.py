@@ -67,6 +67,24 @@ def _toml(text: str) -> dict[str, Any]:
     return document
 
 
+def yaml_of(text: str, where: str) -> Any:
+    """Return the value in a YAML text, of plain types; aliases are refused, since they may repeat a value without end.
+    Raises InputError."""
+    import yaml  # by one reader alone
+
+    try:
+        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, yaml.SafeLoader)):
+            raise ValueError("it has aliases (*name), allowed: values")
+        document = yaml.safe_load(text)
+        refuse_unfit(document)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        reason = getattr(error, "problem", None) or _reason(error)
+        mark = getattr(error, "problem_mark", None)
+        place = f"line {mark.line + 1} column {mark.column + 1}: " if mark else ""
+        raise InputError(f"{place}not YAML: {reason}", where=where) from None
+    return document
+
+
 def json_of(text: str, where: str, title: str, number: Callable[[str], object] | None = None) -> Any:
     """Return the value in a JSON text; `where` and `title` are for error messages. `number` parses numbers with a
     fraction or an exponent (default: to a float), and may raise ValueError. NaN and Infinity are refused, as in the
@@ -294,8 +312,8 @@ def toml_document(
     document: Mapping[str, Any], remarks: Mapping[str, str] | None = None, width: int | None = None
 ) -> str:
     """Return a document as TOML text; a number with its source is written as an inline table. `remarks`: comments above
-    tables, by dotted table name. Lists longer than `width` characters are written with one element per line. Raises
-    TypeError for a type that TOML does not have, such as None."""
+    tables and behind values, by dotted name. Lists longer than `width` characters are written with one element per
+    line. Raises TypeError for a type that TOML does not have, such as None."""
     return "\n".join(_table_lines(document, (), remarks or {}, width)).strip("\n") + "\n"
 
 
@@ -320,6 +338,7 @@ def _table_lines(
         text = toml_value(value)
         if width is not None and isinstance(value, list) and len(text) > width:
             text = "\n".join(["[", *(f"    {toml_value(each)}," for each in value), "]"])
-        yield f"{toml_key(key)} = {text}"
+        remark = remarks.get(".".join((*path, key)))
+        yield f"{toml_key(key)} = {text}" + (f"  {comment(remark)}" if remark else "")
     for key, value in tables.items():
         yield from _table_lines(value, (*path, key), remarks, width)

@@ -18,8 +18,8 @@ from simfrontier.base.extras import Verb, added
 
 ABOUT: Final = "Simulate large-model training plans on HPC systems, and explain which plan is the fastest."
 OWN: Final = (
-    *("compare", "serve", "list", "run", "show", "check", "calibrate", "export", "import", "replay", "crosscheck"),
-    *("validate", "tune", "sweep", "explain", "goodput", "algorithms", "topology", "schema", "doctor"),
+    *("compare", "serve", "list", "import-job", "run", "show", "check", "calibrate", "export", "import", "replay"),
+    *("crosscheck", "validate", "tune", "sweep", "explain", "goodput", "algorithms", "topology", "schema", "doctor"),
 )  # without those of extras, in the order of --help
 OF_PYTHON: Final = ("import", "list")  # modules and functions of these verbs end in an underscore
 
@@ -38,7 +38,7 @@ def app_of(named: str | None = None) -> typer.Typer:
     all verbs, those of extras included, if no verb has that name."""
     app = program("simfrontier", ABOUT)
     for verb in (named,) if named in OWN else OWN:
-        name = f"{verb}_" if verb in OF_PYTHON else str(verb)
+        name = f"{verb}_" if verb in OF_PYTHON else str(verb).replace("-", "_")
         app.command(verb)(getattr(import_module(f"simfrontier.interfaces.cli.verbs.{name}"), name))
     for each in () if named in OWN else added("verbs", Verb):
         app.command(each.name, hidden=each.hidden)(each.function)

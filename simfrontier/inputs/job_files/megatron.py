@@ -1,0 +1,273 @@
+"""Arguments of Megatron-LM: options in a shell script or text, the table of arguments that a job's log begins with, or
+a dump of them (YAML, JSON).
+
+Names and defaults: NVIDIA/Megatron-LM, megatron/training/arguments.py and megatron/core/transformer/
+transformer_config.py; the table: `_print_args` there. Nothing of a script is run: its options count wherever they
+stand, with the variables that it sets to plain values.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from simfrontier.base.errors import shown, wrong
+from simfrontier.inputs.job_files.fields import IF_TRUE, NOT, TYPES, Fields, JobFile, Table, if_any
+
+TITLE: Final = "arguments of Megatron-LM"
+KNOWN_BY: Final = ("num_layers", "hidden_size", "tensor_model_parallel_size", "global_batch_size", "micro_batch_size")
+TOKENIZERS: Final = {"GPT2BPETokenizer": 50257, "Llama2Tokenizer": 32000}  # openai/gpt-2, meta-llama/Llama-2-7b-hf
+NODES: Final = ("nnodes", "nodes")  # of torchrun and Slurm
+PER_NODE: Final = ("nproc_per_node", "gpus_per_node", "ntasks_per_node")
+_DISPATCH: Final = {"alltoall": "all_to_all", "allgather": "all_gather", "flex": "deepep", "alltoall_seq": "all_to_all"}
+
+
+def window_of(value: Any) -> int:
+    """Return the window of positions to the left and right, such as (127,0), with the position itself."""
+    return int(re.findall(r"-?\d+", str(value))[0]) + 1
+
+
+SHAPE: Final[Table] = {
+    "num_layers": "model.num_layers",
+    "hidden_size": "model.hidden",
+    "num_attention_heads": "model.heads",
+    "ffn_hidden_size": "model.ffn_hidden",
+    "num_query_groups": "model.kv_heads",
+    "kv_channels": "model.head_dim",
+    "normalization": (
+        "model.norm",
+        {"RMSNorm": "rmsnorm", "rmsnorm": "rmsnorm"}
+        | dict.fromkeys(("LayerNorm", "layernorm", "layernorm1p", "low_precision_layernorm"), "layernorm"),
+    ),
+    "position_embedding_type": (
+        "model.positions",
+        {"rope": "rotary", "yarn": "rotary", "learned_absolute": "learned", "none": "none", "alibi": "alibi"},
+    ),
+    "add_qkv_bias": ("model.qkv_biases", IF_TRUE),
+    "qk_layernorm": ("model.qk_norm", IF_TRUE),
+    "kv_lora_rank": "model.kv_rank",
+    "q_lora_rank": "model.q_rank",
+    "qk_head_dim": "model.nope_features",
+    "qk_pos_emb_head_dim": "model.rope_features",
+    "v_head_dim": "model.value_features",
+    "window_size": ("model.window", window_of),
+    "window_attn_skip_freq": ("model.full_every", int),
+    "num_moe_experts": "model.experts",
+    "moe_router_topk": "model.experts_per_token",
+    "moe_ffn_hidden_size": "model.expert_ffn",
+    "moe_shared_expert_intermediate_size": "model.shared_ffn",
+    "moe_router_score_function": ("model.router", {"softmax": "softmax", "sigmoid": "sigmoid"}),
+    "moe_router_num_groups": "model.expert_groups",
+    "moe_router_group_topk": "model.groups_per_token",
+    "moe_expert_capacity_factor": "model.capacity",
+    "mtp_num_layers": "model.mtp_layers",
+    "hidden_dropout": ("model.dropout", if_any),
+    "make_vocab_size_divisible_by": "model.vocabulary_multiple",
+    "tensor_model_parallel_size": "plan.tensor",
+    "pipeline_model_parallel_size": "plan.pipeline",
+    "context_parallel_size": "plan.context",
+    "expert_model_parallel_size": "plan.expert",
+    "expert_tensor_parallel_size": "plan.expert_tensor",
+    "virtual_pipeline_model_parallel_size": "plan.chunks",
+    "sequence_parallel": "plan.sequence_parallel",
+    "cp_comm_type": ("plan.context_by", {"p2p": "ring", "a2a": "heads", "all_gather": "gather"}),
+    "moe_token_dispatcher_type": ("plan.dispatch", _DISPATCH),
+    "overlap_moe_expert_parallel_comm": ("plan.overlap_experts", IF_TRUE),
+    "micro_batch_size": "training.micro_batch",
+    "global_batch_size": "training.batch",
+}
+"""Names that arguments, NeMo and Megatron-Bridge share."""
+ARGUMENTS: Final[Table] = {
+    **SHAPE,
+    "num_experts": "model.experts",
+    "seq_length": "model.sequence",
+    "vocab_size": "model.vocabulary",
+    "swiglu": ("model.gated", IF_TRUE),
+    "disable_bias_linear": ("model.biases", NOT),
+    "add_bias_linear": "model.biases",
+    "untie_embeddings_and_output_weights": ("model.tied", NOT),
+    "bf16": ("model.precision", {True: "bf16", False: None}),
+    "fp16": ("model.precision", {True: "fp16", False: None}),
+    "accumulate_allreduce_grads_in_fp32": ("model.gradients", {True: "fp32", False: None}),
+    "exp_avg_dtype": ("model.moments", {**TYPES, "fp8": None}),
+    "optimizer": ("model.optimizer", {"adam": "adam", "muon": "muon", "dist_muon": "muon", "sgd": "adam"}),
+    "num_virtual_stages_per_pipeline_rank": "plan.chunks",
+    "use_distributed_optimizer": ("data.family", {True: "zero1", False: None}),
+    "data_parallel_sharding_strategy": (
+        "data.family",
+        {"no_shard": None, "optim": "zero1", "optim_grads": "zero2", "optim_grads_params": "zero3"},
+    ),
+    "use_torch_fsdp2": ("data.family", {True: "zero3", False: None}),
+    "attention_backend": (
+        "model.attention",
+        {"auto": None, "flash": "fused", "fused": "fused", "unfused": "plain", "local": "plain"},
+    ),
+    "overlap_grad_reduce": "plan.overlap_gradients",
+    "world_size": "job.devices",
+}
+DEFAULTS: Final[Mapping[str, Any]] = {
+    "model.residual": "sequential",
+    "model.gated": False,
+    "model.norm": "layernorm",
+    "model.biases": True,
+    "model.positions": "learned",
+    "model.tied": True,
+    "model.causal": True,
+    "model.attention": "fused",
+    "plan.family": "megatron",
+    "data.family": "ddp",
+    "plan.sequence_parallel": False,
+}
+NOT_MODELLED: Final = {
+    **dict.fromkeys(("moe_aux_loss_coeff", "moe_z_loss_coeff"), "auxiliary loss of the router"),
+    "optimizer_cpu_offload": "states in the host's memory: a step takes longer than predicted",
+    "attention_dropout": "dropout of attention alone",
+    "pipeline_model_parallel_layout": "stages of one's own; layers of the plan",
+    "decoder_first_pipeline_num_layers": "stages of one's own; layers of the plan",
+    "decoder_last_pipeline_num_layers": "stages of one's own; layers of the plan",
+    "rampup_batch_size": "a batch that grows; the last one is taken",
+    "num_distributed_optimizer_instances": "replicas of the distributed optimizer",
+    "delay_wgrad_compute": "gradients of weights put off",
+    "hybrid_layer_pattern": "layers of other kinds",
+    "cuda_graph_impl": "CUDA graphs; a stack has them",
+}
+
+
+def recognises(document: Mapping[str, Any]) -> bool:
+    return any(str(key).replace("-", "_") in KNOWN_BY for key in document)
+
+
+def read(path: Path, document: Mapping[str, Any]) -> JobFile:
+    """Read model, plan and batch of a job from its arguments. Raises InputError."""
+    fields = Fields(path, {str(key).replace("-", "_"): value for key, value in document.items()})
+    _choose(fields)
+    fields.take(ARGUMENTS)
+    take_shape(fields, "")
+    _take_vocabulary(fields)
+    take_recomputation(fields, "recompute_granularity", "recompute_method", "recompute_num_layers")
+    _take_chunks(fields)
+    _take_ranks(fields)
+    default = "Megatron-LM's default"
+    if fields.value("data.family") == "zero1":
+        gather = "next_forward" if fields.pop("overlap_param_gather") else "step_end"
+        fields.put("data.gather", gather, "overlap_param_gather")
+    fields.assume({"model.precision": "fp32", "plan.overlap_gradients": False}, default)
+    if fields.value("model.num_layers") is not None:
+        fields.assume(DEFAULTS, default)
+        if fields.value("model.experts") is None and "hidden_dropout" not in document:
+            fields.assume({"model.dropout": True}, default)
+        elif fields.value("model.experts") is not None:
+            fields.assume({"model.experts_per_token": 2}, default)
+    fields.leave(NOT_MODELLED)
+    return fields.done(TITLE)
+
+
+def _choose(fields: Fields) -> None:
+    """Drop arguments that a switch beside them turns off."""
+    grouped, latent = fields.pop("group_query_attention"), fields.pop("multi_latent_attention")
+    if not grouped:
+        fields.left.pop("num_query_groups", None)
+    for name in () if latent else ("kv_lora_rank", "q_lora_rank", "qk_head_dim", "qk_pos_emb_head_dim", "v_head_dim"):
+        fields.left.pop(name, None)
+    if not fields.pop("use_megatron_fsdp") and not fields.pop("use_custom_fsdp"):
+        fields.left.pop("data_parallel_sharding_strategy", None)
+    elif "data_parallel_sharding_strategy" in fields.left:
+        fields.left.pop("use_distributed_optimizer", None)
+    dispatcher = fields.pop("moe_flex_dispatcher_backend")
+    if fields.left.get("moe_token_dispatcher_type") == "flex" and dispatcher is not None:
+        fields.pop("moe_token_dispatcher_type")
+        fields.put("plan.dispatch", dispatcher, "moe_flex_dispatcher_backend")
+
+
+def take_shape(fields: Fields, above: str) -> None:
+    """Take what depends on several fields, whose names follow `above`: layers of experts, products in pieces, FP8."""
+    freq, layers = fields.pop(f"{above}moe_layer_freq"), fields.value("model.num_layers")
+    if fields.value("model.experts") in (None, 0, 1):
+        fields.drop("model.experts", *(key for key in fields.found if key in OF_EXPERTS))
+    elif isinstance(freq, int) and freq > 1:
+        fields.put("model.expert_every", freq, f"{above}moe_layer_freq")
+    elif freq not in (None, 1):
+        counts = [int(each) for each in re.findall(r"\*(\d+)", str(freq).replace(" ", ""))]
+        if not re.fullmatch(r"\(*\[0\]\*\d+\+\[1\]\*\d+\)*", str(freq).replace(" ", "")) or sum(counts) != layers:
+            fields.fail(f"{above}moe_layer_freq", wrong(freq, "a number, or ([0]*D+[1]*N) of all layers"))
+        fields.put("model.dense_layers", counts[0], f"{above}moe_layer_freq", freq)
+    if fields.value("model.kv_rank") is not None:
+        fields.drop("model.kv_heads", "model.head_dim", "model.qk_norm", "model.positions")  # norms are of latents
+        fields.imply({"model.positions": "rotary"}, f"{above}kv_lora_rank", None)
+    kind = fields.pop(f"{above}fp8_format") or fields.pop(f"{above}fp8")
+    recipe = fields.pop(f"{above}fp8_recipe")
+    if kind:
+        narrow = "mxfp8" if recipe == "mxfp8" else "fp8"
+        fields.put("model.linear_precision", narrow, f"{above}fp8_format", kind)
+    tensor = fields.size("plan.tensor")
+    overlap = fields.pop(f"{above}tp_comm_overlap") or fields.pop(f"{above}ub_tp_comm_overlap")
+    if overlap and tensor > 1 and fields.value("plan.sequence_parallel"):
+        fields.put("plan.product_pieces", tensor, f"{above}tp_comm_overlap", overlap)
+    if tensor > 1 and "model.vocabulary_multiple" in fields.found:
+        multiple, field = fields.size("model.vocabulary_multiple"), fields.found.pop("model.vocabulary_multiple").field
+        fields.put("model.vocabulary_multiple", multiple * tensor, field, multiple)
+
+
+OF_EXPERTS: Final = (
+    *("model.experts_per_token", "model.expert_ffn", "model.shared_ffn", "model.router", "model.expert_groups"),
+    *("model.groups_per_token", "model.capacity", "plan.dispatch", "plan.expert", "plan.expert_tensor"),
+)
+
+
+def take_recomputation(fields: Fields, granularity: str, method: str, layers: str) -> None:
+    """Take which activations are recomputed, from the fields of these names. Modules other than the attention's core
+    are taken as published runs are read: norms and activations as none, MLPs as of every second layer, experts as of
+    all."""
+    kind, how, count = fields.pop(granularity), fields.pop(method), fields.number(layers)
+    modules = fields.pop("recompute_modules")
+    if fields.pop("recompute_activations"):
+        kind = kind or "selective"
+    if kind not in (None, "full", "selective"):
+        fields.fail(granularity, wrong(kind, "full or selective"))
+    named = set(re.findall(r"\w+", str(modules or "core_attn")))
+    if kind != "selective" or named & {"core_attn"}:
+        fields.put("model.checkpointing", kind or "none", granularity if kind else "no recomputation")
+    else:
+        value = "full" if named & {"moe", "mlp"} else "none"
+        fields.assume({"model.checkpointing": value}, f"assumed: recomputation of {', '.join(sorted(named))}")
+        if "mlp" in named and "moe" not in named:
+            fields.assume({"model.checkpoint_every": 2}, "assumed: recomputation of MLPs, as of every second layer")
+    if kind == "full" and how == "block":
+        fields.not_modelled.append(f"{layers} = {shown(count)} (of each stage; all layers are taken as recomputed)")
+
+
+def _take_ranks(fields: Fields) -> None:
+    """Take the number of ranks from options of torchrun or Slurm, where they are numbers."""
+    number = {name: fields.pop(name) for name in (*NODES, *PER_NODE)}
+    nodes = next((name for name in NODES if isinstance(number[name], int)), None)
+    each = next((name for name in PER_NODE if isinstance(number[name], int)), None)
+    if nodes and each and "job.devices" not in fields.found:
+        fields.put("job.devices", number[nodes] * number[each], nodes, f"{number[nodes]} × {number[each]}")
+
+
+def _take_vocabulary(fields: Fields) -> None:
+    """Take the vocabulary: that with padding where it is known, else the tokenizer's."""
+    padded, tokenizer = fields.number("padded_vocab_size"), fields.pop("tokenizer_type")
+    if padded:
+        fields.drop("model.vocabulary", "model.vocabulary_multiple")
+        fields.put("model.vocabulary", padded, "padded_vocab_size")
+    elif tokenizer in TOKENIZERS and "model.vocabulary" not in fields.found:
+        fields.put("model.vocabulary", TOKENIZERS[tokenizer], "tokenizer_type", tokenizer)
+    if not padded and fields.value("model.num_layers") is not None:
+        tensor = fields.size("plan.tensor")
+        fields.assume({"model.vocabulary_multiple": 128 * tensor}, "Megatron-LM's default: 128 × tensor")
+
+
+def _take_chunks(fields: Fields) -> None:
+    """Take chunks of interleaved stages, from their layers."""
+    each, layers = fields.number("num_layers_per_virtual_pipeline_stage"), fields.value("model.num_layers")
+    stages = fields.size("plan.pipeline")
+    if each and isinstance(layers, int) and "plan.chunks" not in fields.found:
+        if layers % (each * stages):
+            fields.fail(
+                "num_layers_per_virtual_pipeline_stage",
+                wrong(each, f"a divisor of {layers} layers / {stages} stages"),
+            )
+        fields.put("plan.chunks", layers // (each * stages), "num_layers_per_virtual_pipeline_stage", each)

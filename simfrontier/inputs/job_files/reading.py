@@ -1,0 +1,44 @@
+"""Reading of a job's configuration files: the format is recognised from a file's content."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+from simfrontier.base.errors import InputError
+from simfrontier.base.io import json_of, text_of, toml_of, yaml_of
+from simfrontier.inputs.job_files import deepspeed, gpt_neox, hugging_face, megatron, nemo, torchtitan
+from simfrontier.inputs.job_files.fields import JobFile
+from simfrontier.inputs.job_files.options import is_log, is_script, log_arguments, script_options
+
+WHAT: Final = "job's configuration"
+TABLES: Final[tuple[ModuleType, ...]] = (hugging_face, torchtitan, nemo, gpt_neox, deepspeed, megatron)
+TITLES: Final = ", ".join(each.TITLE for each in TABLES)
+
+
+def read(path: Path) -> JobFile:
+    """Read a file in the first format that recognises it. Raises InputError."""
+    text = text_of(path, WHAT)
+    if is_log(text):
+        return megatron.read(path, log_arguments(text))
+    if is_script(text):
+        return megatron.read(path, script_options(text))
+    document = _document(text, path)
+    for each in TABLES if isinstance(document, Mapping) else ():
+        if each.recognises(document):
+            found: JobFile = each.read(path, document)
+            return found
+    raise InputError(f"no configuration of a job known here, allowed: {TITLES}", where=str(path))
+
+
+def _document(text: str, path: Path) -> Any:
+    """Return the document in a JSON, TOML or YAML text. Raises InputError."""
+    where, is_yaml = str(path), path.suffix in (".yml", ".yaml")
+    if text.lstrip().startswith("{") and not is_yaml:
+        return json_of(text, where, WHAT)
+    if not is_yaml and (path.suffix == ".toml" or re.search(r"(?m)^\s*\[[\w.\"-]+\]\s*(#.*)?$", text)):
+        return toml_of(text, where)
+    return yaml_of(text, where)

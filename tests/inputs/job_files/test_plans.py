@@ -1,0 +1,194 @@
+"""Plans, batches and sizes from files of trainers, alone and together with a model's file."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simfrontier.base.errors import InputError
+from tests.inputs.job_files.samples import LLAMA_3_8B, LOG, MEGATRON, NEMO, NEOX, TITAN, ZERO_3, imported, written
+
+
+def document(*paths: Path, **wanted: Any) -> dict[str, Any]:
+    """The scenario as its file's document."""
+    return tomllib.loads(imported(*paths, **wanted).text)
+
+
+def test_a_model_and_deepspeed_make_one_job(tmp_path: Path) -> None:
+    model = written(tmp_path, "config.json", LLAMA_3_8B)
+    job = imported(model, written(tmp_path, "ds.json", ZERO_3), machine="frontier", nodes=16)
+    made = tomllib.loads(job.text)
+    assert made["plans"] == {"zero3": {"family": "zero3"}}
+    assert made["training"] == {"micro_batch": 2, "batch": 512}
+    assert made["engine"] == {"overlap": True, "reduce_bucket_elements": 500_000_000}
+    assert job.scenario.case("zero3", 128).grad_accum == 2
+    assert 'precision = "bf16"  # ds.json: bf16.enabled = true' in job.text
+
+
+ONE_HOP = {"use_multi_rank_bucket_allreduce": False}
+QUANTISED = {"zero_quantized_weights": True, "zero_hpz_partition_size": 2}
+
+
+@pytest.mark.parametrize(
+    ("zero", "plan"),
+    [
+        ({"stage": 0}, {"family": "ddp"}),
+        ({"stage": 1, **ONE_HOP}, {"family": "zero1", "reduction": "reduce_scatter"}),
+        ({"stage": 2}, {"family": "zero2"}),
+        ({"stage": 3, "zero_hpz_partition_size": 8}, {"family": "zeropp", "qwz": False, "hpz": True, "qgz": False}),
+        ({"stage": 3, **QUANTISED}, {"family": "zeropp", "qwz": True, "hpz": True, "qgz": False, "secondary": ["gcd"]}),
+        ({"stage": 3, "mics_shard_size": 8}, {"family": "hsdp"}),
+    ],
+    ids=["0", "1", "2", "hpz", "qwz-and-hpz-of-packages", "mics"],
+)
+def test_stages_and_techniques_of_deepspeed(tmp_path: Path, zero: dict[str, Any], plan: dict[str, Any]) -> None:
+    model = written(tmp_path, "config.json", LLAMA_3_8B)
+    ds = written(tmp_path, "ds.json", {**ZERO_3, "zero_optimization": zero})
+    assert document(model, ds, machine="frontier", nodes=16)["plans"] == {plan["family"]: plan}
+
+
+def test_offload_is_said_not_to_be_modelled(tmp_path: Path) -> None:
+    model = written(tmp_path, "config.json", LLAMA_3_8B)
+    zero = {"stage": 3, "offload_optimizer": {"device": "cpu"}, "offload_param": {"device": "none"}}
+    job = imported(model, written(tmp_path, "ds.json", {**ZERO_3, "zero_optimization": zero}))
+    assert [note for note in job.notes if "offload" in note and note.startswith("Not modelled")]
+    assert "offload_param" not in "".join(job.notes)
+
+
+def test_a_script_of_megatron_says_all(tmp_path: Path) -> None:
+    """7B of Llama 2, whose vocabulary of 32,000 needs no padding to a multiple of 128 × 2."""
+    job = imported(written(tmp_path, "run.sh", MEGATRON), devices=None)
+    made = tomllib.loads(job.text)
+    assert made["run"]["devices"] == [32]
+    assert made["training"] == {"micro_batch": 1, "batch": 256}
+    plan = made["plans"]["tp2-pp4-vp2"]
+    assert (plan["tensor"], plan["pipeline"], plan["chunks"], plan["order"]) == (2, 4, 2, "interleaved")
+    assert plan["sequence_parallel"] is True
+    assert plan["data"] == {"family": "zero1", "gather": "step_end"}
+    assert made["model"]["checkpointing"] == "full"
+    assert job.scenario.shape.num_parameters == 6_738_415_616
+    without = written(tmp_path, "without.sh", MEGATRON.replace("--sequence-parallel", ""))
+    assert document(without)["plans"]["tp2-pp4-vp2"]["sequence_parallel"] is False
+    assert any("attention_dropout" in note for note in job.notes)
+
+
+def test_the_table_of_a_log_says_defaults_too(tmp_path: Path) -> None:
+    made = document(written(tmp_path, "job.log", LOG), devices=None)
+    assert made["run"]["devices"] == [32]
+    assert made["model"]["vocabulary"] == 32256
+    assert "kv_heads" not in made["model"]  # a default that group_query_attention turns off
+    assert made["model"]["tied"] is True and made["model"]["checkpointing"] == "none"
+
+
+def test_a_dump_of_arguments_is_what_the_script_says(tmp_path: Path) -> None:
+    lines = [line.partition(": ")[2].split(" ", 1) for line in LOG.replace("0:   ", "0: ").splitlines()[1:]]
+    text = "".join(f"{name}: {value.lstrip('. ').replace('None', 'null')}\n" for name, value in lines)
+    dumped, logged = document(written(tmp_path, "args.yaml", text)), document(written(tmp_path, "job.log", LOG))
+    assert dumped == logged
+
+
+def test_variables_without_one_value_are_refused(tmp_path: Path) -> None:
+    unset = MEGATRON.replace("--num-layers 32", "--num-layers $LAYERS")
+    with pytest.raises(InputError, match=r'num_layers: got "\$LAYERS", allowed: a whole number'):
+        imported(written(tmp_path, "run.sh", unset))
+    with pytest.raises(InputError, match='tensor_model_parallel_size: got "TP, set to 2 and 4"'):
+        imported(written(tmp_path, "run.sh", MEGATRON.replace("export PP", "TP=4\nexport PP")))
+
+
+def test_an_option_with_two_values_is_refused(tmp_path: Path) -> None:
+    text = MEGATRON + "\ntorchrun pretrain_gpt.py --num-layers 40\n"
+    with pytest.raises(InputError, match='num_layers: got "32 and 40"'):
+        imported(written(tmp_path, "run.sh", text))
+
+
+def test_the_20b_of_gpt_neox(tmp_path: Path) -> None:
+    """12 × 8 ranks are 12 replicas of a grid of 8: 12 × 4 × 32 sequences a step."""
+    paths = written(tmp_path, "20B.yml", NEOX), written(tmp_path, "local.yml", '{"data_path": "d", "save": "s"}')
+    job = imported(*paths, machine="frontier", nodes=12, settings={"model.vocabulary": 50432})
+    made = tomllib.loads(job.text)
+    assert job.scenario.shape.num_parameters == 20_554_567_680
+    case = job.scenario.case("tp2-pp4", 96)
+    assert case.samples == 12 * 4 * 32
+    assert made["stack"] == "gpt-neox-rocm6" and made["engine"]["synchronise"] == "layer"
+    assert made["model"]["attention"] == "plain" and made["model"]["residual"] == "parallel"
+    assert document(*paths, settings={"model.vocabulary": 50432})["stack"] == "megatron-deepspeed"
+
+
+def test_gated_mlps_of_gpt_neox_have_a_third_of_the_intermediate_size(tmp_path: Path) -> None:
+    """configs/llama2/7B.yml says 32768 and multiples of 256 for the 11,008 features of Llama 2."""
+    text = NEOX.replace(
+        '"pos-emb"', '"activation": "swiglu", "intermediate_size": 32768, "mlp_multiple_of": 256, "pos-emb"'
+    )
+    made = document(written(tmp_path, "7B.yml", text), settings={"model.vocabulary": 32000}, devices=96)
+    assert made["model"]["ffn_hidden"] == 11008 and made["model"]["gated"] is True
+
+
+def test_torchtitan_divides_the_local_batch_into_micro_batches(tmp_path: Path) -> None:
+    made = document(written(tmp_path, "8b.toml", TITAN))
+    assert made["model"]["name"] == "llama-3-8b" and made["model"]["sequence"] == 8192
+    assert made["training"] == {"micro_batch": 1, "grad_accum": 4}
+    assert (made["model"]["checkpointing"], made["model"]["checkpoint_every"]) == ("full", 2)
+    plan = made["plans"]["tp2-pp2-vp2"]
+    assert plan["order"] == "interleaved" and plan["data"] == {"family": "zero3"}
+    assert made["stack"] == "fsdp2-compile"
+
+
+def test_replicas_of_torchtitan_are_hsdp(tmp_path: Path) -> None:
+    text = TITAN.replace("tensor_parallel_degree = 2", "").replace("pipeline_parallel_degree = 2", "")
+    path = written(tmp_path, "8b.toml", text.replace("replicate_degree = 1", "replicate_degree = 4"))
+    assert document(path)["plans"] == {"hsdp": {"family": "hsdp"}}
+    with pytest.raises(InputError, match="shards of 4 ranks on eos; allowed: 1, 8"):
+        imported(path, devices=16)
+
+
+def test_nemo_resolves_values_of_other_fields(tmp_path: Path) -> None:
+    made = document(written(tmp_path, "llama.yaml", NEMO), devices=None, settings={"model.vocabulary": 32000})
+    assert made["run"]["devices"] == [32]
+    assert (made["model"]["kv_heads"], made["model"]["gated"], made["model"]["tied"]) == (32, True, False)
+    assert made["plans"]["tp4"]["data"] == {"family": "zero1"}
+    assert made["model"]["checkpointing"] == "selective" and "linear_precision" not in made["model"]
+
+
+def test_plans_of_the_user_replace_those_of_the_files(tmp_path: Path) -> None:
+    path = written(tmp_path, "config.json", LLAMA_3_8B)
+    assert list(document(path)["plans"]) == ["zero3", "hsdp"]
+    assert list(document(path, plans="zero1,zero3")["plans"]) == ["zero1", "zero3"]
+    both = document(path, written(tmp_path, "ds.json", ZERO_3), plans="zero3; tp 2 pp 2")
+    assert both["plans"]["tp2-pp2"]["data"] == {"family": "zero1"}
+
+
+def test_settings_go_last(tmp_path: Path) -> None:
+    path = written(tmp_path, "ds.json", ZERO_3)
+    settings = {"model.num_layers": 16, "plans.zero3.checkpointing": "none", "uncertainty.samples": 0}
+    made = document(written(tmp_path, "config.json", LLAMA_3_8B), path, settings=settings)
+    assert made["model"]["num_layers"] == 16
+    assert made["plans"]["zero3"]["checkpointing"] == "none" and made["uncertainty"] == {"samples": 0}
+
+
+def test_files_that_contradict_each_other_are_refused(tmp_path: Path) -> None:
+    a = written(tmp_path, "config.json", LLAMA_3_8B)
+    b = written(tmp_path, "other.json", {**LLAMA_3_8B, "hidden_size": 8192})
+    with pytest.raises(InputError) as error:
+        imported(a, b)
+    assert str(error.value) == f"{b}: hidden_size: got 8192, and {a} says 4096 (hidden_size)"
+
+
+def test_a_batch_that_the_accumulation_does_not_make_is_refused(tmp_path: Path) -> None:
+    ds = written(tmp_path, "ds.json", {**ZERO_3, "gradient_accumulation_steps": 4})
+    with pytest.raises(
+        InputError, match="gradient_accumulation_steps: got 4, but train_batch_size gives 8 on 32 devices"
+    ):
+        imported(written(tmp_path, "config.json", LLAMA_3_8B), ds)
+
+
+def test_what_is_missing_is_said(tmp_path: Path) -> None:
+    ds, model = written(tmp_path, "ds.json", ZERO_3), written(tmp_path, "config.json", LLAMA_3_8B)
+    with pytest.raises(InputError, match="says no model"):
+        imported(ds)
+    with pytest.raises(InputError, match="--devices: missing"):
+        imported(model, devices=None)
+    with pytest.raises(InputError, match="vocabulary; allowed: --set"):
+        imported(written(tmp_path, "run.sh", MEGATRON.replace("--vocab-size 32000", "")))
