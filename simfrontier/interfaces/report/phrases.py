@@ -146,7 +146,7 @@ def in_words(count: float) -> str:
 def fitted_words(library: str, machines: Sequence[str], machine: str) -> str:
     """Return a phrase that names the machines on which a library was fitted, if this machine is none of them; empty if
     it was fitted on none."""
-    return f"{library} was fitted on {listed(machines)}; nothing holds it on {machine}" if machines else ""
+    return f"{library} was fitted on {listed(machines)}; no measurement validates it on {machine}" if machines else ""
 
 
 def setting(value: object) -> str:
