@@ -121,18 +121,20 @@ def test_all_is_done_by_keyboard_alone(live: Open) -> None:
     move sliders, W zooms, B chooses what is seen."""
     reached: list[str] = []
     live.page.locator("body").focus()
-    for _ in range(40):
+    for _ in range(60):
         live.page.keyboard.press("Tab")
         here = live.page.evaluate(
             "(() => { const it = document.activeElement; const style = getComputedStyle(it);"
-            " return [it.name || it.id || it.dataset?.plan || it.tagName, style.outlineStyle]; })()"
+            " return [it.name || it.id || it.dataset?.plan || it.textContent, style.outlineStyle]; })()"
         )
-        if here[0] == "BODY" or here[0] in reached:
+        if here[0] in reached or live.page.evaluate("document.activeElement === document.body"):
             break
         assert here[1] != "none", here
         reached.append(here[0])
-    names = live.page.eval_on_selector_all("#controls input, #controls select", "all => all.map(it => it.name)")
-    assert reached[: len(names)] == names and {"reset", "link", "file", "timeline", "zero3"} <= set(reached)
+    seen = "all => all.filter(it => it.checkVisibility()).map(it => it.name)"
+    names = live.page.eval_on_selector_all("#controls input, #controls select", seen)
+    assert [each for each in reached if each in names] == names and {"tp", "training.batch"} < set(names)
+    assert {"pin", "reset", "link", "file", "timeline", "zero3"} <= set(reached)
     assert reached.index("zero3") < reached.index("timeline")
 
     before = live.answers()
@@ -148,6 +150,61 @@ def test_all_is_done_by_keyboard_alone(live: Open) -> None:
         live.page.keyboard.press(key)
     wait_for(live.page, "document.getElementById('stretch').textContent.startsWith('from')")
     live.page.keyboard.press("Escape")
+
+
+def test_a_pinned_answer_stays_beside_the_new_one_with_the_ratio(live: Open) -> None:
+    """Twice the batch: the ratio of the step's seconds, as they stand there."""
+    move(live, "tp", 1)
+    assert live.text("which") == "grid" and live.text("grid") == "tp 2 dp 4"
+    live.page.locator("#pin").click()
+    before = live.page.evaluate("document.getElementById('time').firstChild.textContent")
+    assert live.text("time-then") == f"×1.00 was {before}"
+    move(live, "training.batch", 3)
+    assert live.text("then-which") == "Pinned: grid (tp 2 dp 4), tensor parallel (tp): 2."
+    ratio, was = live.text("time-then").removeprefix("×").split(" was ")
+    assert was == before and float(ratio) > 1.1 and live.page.locator("#rates .pinned").count() == 4
+    live.page.locator("#pin").click()
+    assert live.text("time-then") == "" and live.page.locator("#rates .pinned").count() == 0
+
+
+def test_an_impossible_grid_says_why_and_the_last_answer_stays(chromium: Any, server: Served) -> None:
+    page = chromium.new_page()
+    page.goto(f"{server.address}?tp=2")
+    wait_for_answers(page, 1)
+    figures = page.locator("#answer dl").inner_text(), page.locator("#rates").inner_text()
+    page.locator('[name="vp"]').focus()
+    page.keyboard.press("End")
+    wait_for_answers(page, 2)
+    assert page.locator("#error").is_visible() and page.locator("#error").inner_text().startswith("grid: ")
+    assert (page.locator("#answer dl").inner_text(), page.locator("#rates").inner_text()) == figures
+    page.keyboard.press("Home")
+    wait_for_answers(page, 3)
+    assert not page.locator("#error").is_visible()
+    page.close()
+
+
+def test_on_a_narrow_screen_the_answer_is_in_sight_while_a_control_moves(live: Open) -> None:
+    live.page.set_viewport_size({"width": 420, "height": 800})
+    for name in ("tp", "engine.overlap", "library.overrides.shares.nic"):
+        live.page.locator(f'[name="{name}"]').scroll_into_view_if_needed()
+        live.page.locator(f'[name="{name}"]').focus()
+        box = live.page.locator("#answer").bounding_box()
+        own = live.page.locator(f'[name="{name}"]').bounding_box()
+        assert box["y"] >= 0 and box["y"] + box["height"] <= own["y"] < 800 and box["height"] < 240
+
+
+def test_the_layout_stays_when_the_first_answer_comes(chromium: Any, server: Served) -> None:
+    """What is above the step has its place before anything is simulated."""
+    page = chromium.new_page(viewport={"width": 1400, "height": 900})
+    page.route("**/answer*", lambda route: None)
+    page.goto(server.address)
+    places = "['answer', 'plans', 'times-title', 'step'].map(id => document.getElementById(id).offsetTop)"
+    before = page.evaluate(places)
+    page.unroute("**/answer*")
+    page.goto(server.address)
+    wait_for_answers(page, 1)
+    assert before == pytest.approx(page.evaluate(places), abs=30)
+    page.close()
 
 
 @pytest.mark.parametrize(

@@ -17,20 +17,24 @@ from simfrontier.answers import study
 from simfrontier.answers.search import GridSearcher
 from simfrontier.answers.step import DRAWN_PARTS, link_use, node_links, traffic
 from simfrontier.answers.study import simulated
+from simfrontier.base.units import counted
 from simfrontier.base.workers import Local, LostError, PerProcess, Workers
 from simfrontier.core.engine import MemoryTimeline, SimulatedStep, Walk, fullest, spans_of
 from simfrontier.core.machine import Machine
 from simfrontier.core.program import Peak
 from simfrontier.core.trace import Span
 from simfrontier.inputs.scenario import Scenario
-from simfrontier.interfaces.live.state import Control, LiveState, controls_of, own_words, scenario_at, state_of
-from simfrontier.interfaces.report.headline import headline_of
+from simfrontier.interfaces.live.control import Control
+from simfrontier.interfaces.live.job import DEGREES, GRID, ON_DATA_KEY, has_experts
+from simfrontier.interfaces.live.state import LiveState, controls_of, laid_out, own_words, state_of
+from simfrontier.interfaces.report.headline import headline_of, rate_interval
 from simfrontier.interfaces.report.links import WHOLE, drawn_use, node_drawing
 from simfrontier.interfaces.report.parts import PARTS, drawn_memory
+from simfrontier.interfaces.report.phrases import in_words
 from simfrontier.interfaces.report.summary import verdict
 from simfrontier.interfaces.report.theme import MEMORY_COLOURS
 from simfrontier.interfaces.report.timeline import SPAN_COLOURS, kind_of, lanes_of, op_name
-from simfrontier.interfaces.report.view import StudyView, result_row
+from simfrontier.interfaces.report.view import RATE, StudyView, result_row
 
 MOST_SCHEDULES: Final = 40  # that a worker keeps
 MOST_WORKERS: Final = 8
@@ -106,16 +110,19 @@ class Worker:
         self.base, self.controls = base, controls_of(base)
         self.schedules = study.ScheduleCache()
         self._at: tuple[LiveState, Scenario] | None = None
-        self._last: dict[str, tuple[LiveState, Simulated]] = {}
+        self._last: dict[str, tuple[Any, Simulated]] = {}
 
     def simulated(self, plan: str, state: LiveState) -> Simulated:
-        """Simulate a plan in a state of the controls. Raises SimfrontierError for an impossible state."""
-        if plan in self._last and self._last[plan][0].places == state.places:
+        """Simulate a plan in a state of the controls. A plan that the grid's controls leave as it was is not simulated
+        again. Raises SimfrontierError for an impossible state."""
+        scenario = self.scenario(plan, state)
+        case = scenario.case(plan, scenario.file.run.devices[0])
+        elsewhere = {key: place for key, place in state.places.items() if key not in (*DEGREES, ON_DATA_KEY)}
+        asked = elsewhere, case.options, case.micro_batch, case.grad_accum
+        if plan in self._last and self._last[plan][0] == asked:
             return self._last[plan][1]
         if len(self.schedules.known) > MOST_SCHEDULES:
             self.schedules.known.clear()
-        scenario = self.scenario(plan, state)
-        case = scenario.case(plan, scenario.file.run.devices[0])
         built = self.schedules.of_case(scenario, case)
         step = simulated(scenario.of(plan, case.devices), built, scenario.file.run.fidelity)
         if scenario.file.run.steps > 1:
@@ -124,13 +131,13 @@ class Worker:
         else:
             outcome = study.advised(scenario, case, study.outcome_of(scenario, case, built, step))
         found = Simulated(built=built, step=step, outcome=outcome)
-        self._last[plan] = state, found
+        self._last[plan] = asked, found
         return found
 
     def scenario(self, plan: str, state: LiveState) -> Scenario:
         """Return the scenario in a state of the controls, with the options that the plan's search has chosen."""
         if self._at is None or self._at[0].places != state.places:
-            self._at = state, scenario_at(self.base, self.controls, state)
+            self._at = state, laid_out(self.base, self.controls, state).scenario
         scenario, size = self._at[1], self._at[1].file.run.devices[0]
         if plan not in scenario.at(size).searches:
             return scenario
@@ -159,7 +166,7 @@ class Answerer:
         self.scenario = scenario
         self.controls: Sequence[Control] = controls_of(scenario)
         self.plans = tuple(scenario.plans)
-        self._number = min(jobs or os.cpu_count() or 1, MOST_WORKERS, len(self.plans))
+        self._number = min(jobs or os.cpu_count() or 1, MOST_WORKERS, len(self.plans) + 1)
         self._workers = Workers(Local(jobs=max(2, self._number)))  # one alone would work in this process
         self._worker, self._is_open = PerProcess(Worker, scenario), True
         self._likely = ""  # the plan whose step was shown last
@@ -202,22 +209,26 @@ class Answerer:
     def _call(self, work: Work, plan: str, state: LiveState) -> Future[Any]:
         if not self._is_open:
             raise LostError("the server is about to end")
-        return self._workers.submit(work, self._worker, plan, state, worker=self.plans.index(plan) % self._number)
+        number = [*self.plans, GRID].index(plan)
+        return self._workers.submit(work, self._worker, plan, state, worker=number % self._number)
 
     def _made(self, state: LiveState) -> dict[str, Any]:
-        tasks = [self._call(outcome, plan, state) for plan in self.plans]
-        likely = state.plan or self._likely
-        step = self._call(step_of, likely, state) if likely else None
-        scenario = scenario_at(self.scenario, self.controls, state)
+        here = laid_out(self.scenario, self.controls, state)
+        scenario = here.scenario
+        tasks = [self._call(outcome, plan, state) for plan in scenario.plans]
+        likely = self._likely if state.plan not in scenario.plans else state.plan
+        step = self._call(step_of, likely, state) if likely in scenario.plans else None
         outcomes = study.completed(scenario, [self._workers.result(task) for task in tasks])
         view = StudyView(
             study=study.Study(scenario=scenario, fidelity=scenario.file.run.fidelity, outcomes=tuple(outcomes))
         )
-        fitting = [each.plan for each in view.ranked]
-        shown = state.plan if state.plan in fitting else next(iter(fitting), "")
-        if shown != likely:
-            step = self._call(step_of, shown, state) if shown else None
-        self._likely = shown
+        rows = [_row(view, each) for each in [*view.ranked, *(o for o in view.drawn if not o.row["fits"])]]
+        shown = next((plan for plan in (state.plan, GRID) if plan in scenario.plans), rows[0]["plan"])
+        drawn = shown if any(row["plan"] == shown and row["fits"] for row in rows) else ""
+        if drawn != likely:
+            step = self._call(step_of, drawn, state) if drawn else None
+        self._likely = drawn
+        left_out = [{"plan": plan, "fits": False, "note": f"left out: {why}"} for plan, why in here.left_out.items()]
         return {
             "verdict": verdict(headline_of(view)),
             "moved": [
@@ -226,28 +237,33 @@ class Answerer:
                 if each.key in state.places
             ],
             "own": own_words(scenario),
-            "unit": view.rate_unit.partition(" ")[0],
-            "num_samples": scenario.file.uncertainty.samples,
+            "unit": view.rate_unit,
+            "work": _work(view, shown),
+            "has_experts": has_experts(scenario),
             "parts": [{"name": part.short, "colour": part.colour} for part in PARTS.values()],
-            "plans": [_rates(view, each) for each in [*view.ranked, *(o for o in view.drawn if not o.row["fits"])]],
+            "plans": [*rows, *left_out],
+            "shown": shown,
             "step": None if step is None else step.result(),
         }
 
 
-def _rates(view: StudyView, outcome: study.PlanOutcome) -> dict[str, Any]:
-    """Return the rate of a plan with 90 % of its samples and the parts of its step, or the reason why the plan does not
-    fit."""
+def _work(view: StudyView, plan: str) -> str:
+    """Return the work of a step in words: model, sequences and tokens."""
+    shape, samples = view.shapes[view.largest], view.cases[plan, view.largest].samples
+    tokens = f" of {shape.sequence:,} tokens ({in_words(samples * shape.sequence)})" if view.counts_tokens else ""
+    unit = "sequence" if view.counts_tokens else "sample"
+    return f"{shape.name} on {view.largest:,} {view.device}s, {counted(samples, unit)} per step{tokens}"
+
+
+def _row(view: StudyView, outcome: study.PlanOutcome) -> dict[str, Any]:
+    """Return the cells of a plan that the page shows: those of its row of results, and the parts of its step; or the
+    reason why it does not fit."""
     row = result_row(outcome)
     made: dict[str, Any] = {"plan": outcome.plan, "colour": view.marks[outcome.plan].colour, "fits": row["fits"]}
+    made |= {key: row[key] for key in ("grid", "stack", "peak_memory_bytes", "memory_capacity_bytes")}
     if not row["fits"]:
         return made | {"note": row["note"]}
-    rate, low, high, nominal = (row[f"tokens_per_s_per_device{end}"] for end in ("", "_p05", "_p95", "_nominal"))
-    return made | {
-        "rate": rate,
-        "low": low or rate,
-        "high": high or rate,
-        "nominal": nominal,
-        "step_s": row["step_time_s"],
-        "parts": [row[part.column] / row["step_time_nominal_s"] for part in PARTS.values()],
-        "peak_bytes": row["peak_memory_bytes"],
-    }
+    low, high = rate_interval(row)
+    made |= {key: row[key] for key in ("step_time_s", "mfu", "tflops_per_device")}
+    parts = [row[part.column] / row["step_time_nominal_s"] for part in PARTS.values()]
+    return made | {"rate": row[RATE], "low": low, "high": high, "parts": parts}

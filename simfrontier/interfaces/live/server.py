@@ -15,6 +15,8 @@ from simfrontier.base.errors import InputError, SimfrontierError, Terminated
 from simfrontier.base.optional import require
 from simfrontier.inputs.scenario import Scenario
 from simfrontier.interfaces.live.answer import Answerer
+from simfrontier.interfaces.live.control import Control
+from simfrontier.interfaces.live.job import has_experts
 from simfrontier.interfaces.live.state import scenario_file, shown
 from simfrontier.interfaces.report.links import STOPS
 from simfrontier.interfaces.report.render import render
@@ -37,7 +39,7 @@ def app_of(answerer: Answerer) -> Starlette:
     from starlette.routing import Route
 
     scenario, controls, turn = answerer.scenario, answerer.controls, threading.Lock()
-    page = live_page(scenario, controls, {each.key: [shown(value) for value in each.values] for each in controls})
+    page = live_page(scenario, controls)
 
     def answer(query: dict[str, str]) -> Response:
         with turn:
@@ -54,8 +56,10 @@ def app_of(answerer: Answerer) -> Starlette:
                 return Response("only the page that this server shows may ask", status_code=403)
             try:
                 return await asyncio.to_thread(work, dict(request.query_params))
+            except InputError as error:
+                return JSONResponse({"error": str(error)}, status_code=400)
             except SimfrontierError as error:
-                return JSONResponse({"error": str(error)}, status_code=422)
+                return JSONResponse({"error": str(error)}, status_code=503)
 
         return Route(path, respond)
 
@@ -115,16 +119,18 @@ def _announce(server: Any, announce: Callable[[str], None], address: str) -> Non
     announce(address)
 
 
-def live_page(scenario: Scenario, controls: Sequence[Any], moves: Mapping[str, Sequence[str]]) -> str:
-    """Return the live page of a scenario, which loads no external resources. `controls`: `live.state.Control`; `moves`:
-    by control, the texts of its values in a link."""
+def live_page(scenario: Scenario, controls: Sequence[Control]) -> str:
+    """Return the live page of a scenario, which loads no external resources."""
+    groups = {"job": "Job", "grid": "A grid of your own", "unknown": "Settings that may be unknown"}
     return render(
         "pages/live.html.j2",
         title=scenario.file.title,
         scenario=scenario.where,
         given=scenario.settings,
         device=scenario.machine.device_word,
-        controls=controls,
-        moves=moves,
+        plans=tuple(scenario.plans),
+        has_experts=has_experts(scenario),
+        groups={title: [each for each in controls if each.group == group] for group, title in groups.items()},
+        moves={each.key: [shown(value) for value in each.values] for each in controls},
         stops=STOPS,
     )

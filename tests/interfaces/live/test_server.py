@@ -33,11 +33,6 @@ def row_of(plan: str, *settings: str) -> dict[str, float]:
     return dict(row)
 
 
-def nominal_rate(row: dict[str, float]) -> float:
-    """Tokens per second and device."""
-    return row["tokens_per_s_nominal"] / row["devices"]
-
-
 @pytest.mark.parametrize(
     ("link", "settings"),
     [
@@ -46,13 +41,16 @@ def nominal_rate(row: dict[str, float]) -> float:
     ],
 )
 def test_what_is_answered_is_what_a_run_gives(live: Served, link: dict[str, str], settings: tuple[str, ...]) -> None:
-    """Nominal rates, memory and the nominal step are equal but for rounding."""
+    """Every cell of a plan is the same number; the step that is drawn is the nominal one."""
     answer = live.answer({**link, "plan": "zeropp"})
     assert sorted(each["plan"] for each in answer["plans"]) == ["zero3", "zeropp"]
     for each in answer["plans"]:
         row = row_of(each["plan"], *settings)
-        assert each["nominal"] == pytest.approx(nominal_rate(row), rel=1e-12)
-        assert each["peak_bytes"] == row["peak_memory_bytes"]
+        assert each["rate"] == pytest.approx(row["tokens_per_s_per_device"], rel=1e-12)
+        for key in ("step_time_s", "mfu", "peak_memory_bytes", "memory_capacity_bytes"):
+            assert each[key] == pytest.approx(row[key], rel=1e-12), key
+        ends = row["tokens_per_s_per_device_low"], row["tokens_per_s_per_device_high"]
+        assert (each["low"], each["high"]) == pytest.approx(ends, rel=1e-12)
         assert each["low"] <= each["rate"] <= each["high"] and sum(each["parts"]) == pytest.approx(1)
         if each["plan"] == "zeropp":
             step = answer["step"]
@@ -65,14 +63,37 @@ def test_what_is_answered_is_what_a_run_gives(live: Served, link: dict[str, str]
 
 
 def test_the_scenario_file_runs_to_the_same_numbers(live: Served, tmp_path: Path) -> None:
-    link = {"training.grad_accum": "2"}
+    link = {"training.grad_accum": "2", "tp": "2"}
     file = tmp_path / "moved.toml"
     file.write_text(live.text("scenario.toml", link), encoding="utf-8")
-    assert load_scenario(file).file.training.grad_accum == 2
+    assert list(load_scenario(file).plans) == ["zero3", "zeropp", "grid"]
     ran = invoke("run", file, "--no-sensitivity", "--no-page", "--json", "--out", tmp_path / "out")
-    rates = {row["plan"]: nominal_rate(row) for row in json.loads(ran.out)}
-    answered = {each["plan"]: each["nominal"] for each in live.answer(link)["plans"]}
+    rates = {row["plan"]: row["tokens_per_s_per_device"] for row in json.loads(ran.out)}
+    answered = {each["plan"]: each["rate"] for each in live.answer(link)["plans"]}
     assert answered == pytest.approx(rates, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("link", "why"),
+    [
+        ({"tp": "3"}, "link: tp: got '3'; allowed: 1, 2, 4, 8, 16"),
+        ({"training.batches": "2"}, 'link: training.batches: unknown key; did you mean "training.batch"?'),
+        ({"plan": "grid", "tp": "16"}, "grid: "),
+        ({"model.name": "llama"}, "link: model.name: got 'llama'; "),
+    ],
+)
+def test_a_bad_request_is_refused_in_one_line(live: Served, link: dict[str, str], why: str) -> None:
+    code, said = live.refusal("answer", link)
+    [line] = json.loads(said)["error"].splitlines()
+    assert code == 400 and line.startswith(why)
+
+
+def test_the_grid_is_simulated_beside_the_plans_and_shown(live: Served) -> None:
+    answer = live.answer({"tp": "2", "pp": "2", "training.batch": "32"})
+    assert sorted(each["plan"] for each in answer["plans"]) == ["grid", "zero3", "zeropp"]
+    [grid] = [each for each in answer["plans"] if each["plan"] == "grid"]
+    assert (answer["shown"], answer["step"]["plan"], grid["grid"]) == ("grid", "grid", "tp 2 pp 2 dp 2")
+    assert answer["own"]["training.batch"] == "32"
 
 
 def test_only_this_machine_is_answered(live: Served) -> None:

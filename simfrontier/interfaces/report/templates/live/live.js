@@ -9,6 +9,7 @@
   const controls = [...form.querySelectorAll("input, select")];
   let plan = ""; // whose step is shown; empty: the fastest
   let found; // the last answer
+  let pinned = null; // an earlier answer, that later ones are compared with
   let view = [0, 1]; // of the step, that the timeline shows
   let chosen = null; // a stretch of the step
   let asked = false, waiting = false;
@@ -17,7 +18,7 @@
   const seconds = (value) =>
     value >= 1 ? `${value.toPrecision(3)} s` : value >= 1e-3 ? `${(value * 1e3).toPrecision(3)} ms` : `${(value * 1e6).toPrecision(3)} µs`;
   const gigabytes = (value) => (value >= 1e9 ? `${(value / 1e9).toPrecision(3)} GB` : `${(value / 1e6).toPrecision(3)} MB`);
-  const rate = (value) => Number(value.toPrecision(3)).toLocaleString("en", { maximumSignificantDigits: 3 });
+  const rate = (value) => (value >= 100 ? Math.round(value) : Number(value.toPrecision(3))).toLocaleString("en");
   const percent = (share) => `${(100 * share).toPrecision(3)} %`;
 
   // ── controls and the link ──
@@ -111,24 +112,58 @@
 
   function show(answer) {
     found = answer;
+    document.body.classList.remove("first");
     $("verdict").textContent = answer.verdict;
+    $("work").textContent = answer.work;
     $("moved").textContent = answer.moved.length ? `Moved: ${answer.moved.join("; ")}.` : "";
-    $("samples").textContent = answer.num_samples;
-    $("sampled").hidden = !answer.num_samples;
-    $("plans").hidden = false;
-    $("reading").hidden = !answer.plans.some((one) => one.fits);
+    form.querySelector('[data-key="ep"]')?.toggleAttribute("hidden", !answer.has_experts);
     showPlaces();
-    showRates(found.plans);
+    showAnswer();
+    showPlans();
     showKey($("parts"), answer.parts);
     const step = answer.step;
-    $("shown").textContent = step ? step.plan : "…";
-    $("whole").textContent = step ? seconds(step.step_us * 1e-6) : "";
     $("step").hidden = !step;
     if (!step) return;
+    $("shown").textContent = step.plan;
+    $("whole").textContent = seconds(step.step_us * 1e-6);
     $("links").innerHTML = step.drawing;
     showKey($("colours"), step.colours.filter((_, kind) => step.spans.kind.includes(kind)));
     showKey($("kinds"), step.kinds);
     draw();
+  }
+
+  // ── the answer, and the pinned one beside it ──
+
+  const shownOf = (answer) => answer.plans.find((one) => one.plan === answer.shown);
+  const figures = [
+    // element, the cell that is compared, and its words
+    ["rate", "rate", (one) => rate(one.rate), (one) => `${rate(one.low)} to ${rate(one.high)}`],
+    ["mfu", "mfu", (one) => `${(100 * one.mfu).toFixed(1)} %`, (one) => `${one.tflops_per_device.toPrecision(3)} TFLOPS`],
+    ["time", "step_time_s", (one) => seconds(one.step_time_s), () => ""],
+    ["held-most", "peak_memory_bytes", (one) => gigabytes(one.peak_memory_bytes), (one) => `of ${gigabytes(one.memory_capacity_bytes)}`],
+  ];
+
+  function showAnswer() {
+    const now = shownOf(found), then = pinned && shownOf(pinned);
+    $("which").textContent = now.plan;
+    $("grid").textContent = now.fits ? now.grid : `${now.grid ?? ""} does not fit`;
+    for (const [id, key, words, more] of figures) {
+      const known = now[key] !== undefined, before = then && then[key] !== undefined;
+      const small = document.createElement("small");
+      small.textContent = known ? ` ${more(now)}` : "";
+      $(id).replaceChildren(known ? words(now) : "–", small);
+      const ratio = document.createElement("b");
+      ratio.textContent = known && before ? `×${(now[key] / then[key]).toPrecision(3)} ` : "";
+      $(`${id}-then`).replaceChildren(ratio, before ? `was ${words(then)}` : "");
+    }
+    $("pin").setAttribute("aria-pressed", String(Boolean(pinned)));
+    $("pin").textContent = pinned ? "Unpin" : "Pin to compare";
+    $("then-which").hidden = !pinned;
+    if (pinned) {
+      const moved = pinned.moved.length ? pinned.moved.join("; ") : "as in the scenario";
+      $("then-which").textContent = `Pinned: ${then.plan}${then.grid ? ` (${then.grid})` : ""}, ${moved}.`;
+    }
+    document.body.style.setProperty("--answer", `${$("answer").offsetHeight}px`);
   }
 
   function showKey(box, parts) {
@@ -143,55 +178,68 @@
     );
   }
 
-  function showRates(plans) {
+  function showPlans() {
     const focused = document.activeElement?.closest?.(".plan")?.dataset.plan;
-    const rates = ticksTo(Math.max(...plans.map((one) => (one.fits ? Math.max(one.high, one.nominal, one.rate) : 0)), 1e-9));
-    const times = ticksTo(Math.max(...plans.map((one) => (one.fits ? one.step_s : 0)), 1e-9));
-    const most = rates.at(-1), longest = times.at(-1);
-    const x = (value) => `${(100 * value) / most}%`;
-    const grid = () => [
-      ...times.map((at) => mark("tick", `left:${(100 * at) / longest}%`)),
-      ...rates.map((at) => mark("tick below", `left:${x(at)}`)),
-    ];
-    const rows = plans.map((one) => {
-      const row = document.createElement("button");
-      row.type = "button";
-      row.className = "plan";
-      row.dataset.plan = one.plan;
-      row.setAttribute("aria-pressed", String(found.step?.plan === one.plan));
-      row.disabled = !one.fits;
-      const name = document.createElement("b");
-      name.textContent = one.plan;
-      const track = document.createElement("span"), number = document.createElement("span");
-      track.className = "track";
-      track.append(...grid());
-      number.className = "number";
-      if (one.fits) {
-        let at = 0;
-        for (const [index, share] of one.parts.entries()) {
-          const width = (share * one.step_s) / longest;
-          track.append(mark("part", `left:${100 * at}%;width:${100 * width}%;background:${found.parts[index].colour}`));
-          at += width;
-        }
-        track.append(mark("band", `left:${x(one.low)};width:calc(${x(one.high)} - ${x(one.low)});background:${one.colour}`));
-        track.append(mark("nominal", `left:${x(one.nominal)}`), mark("median", `left:${x(one.rate)}`));
-        const more = document.createElement("small");
-        more.textContent = `${seconds(one.step_s)}, ${gigabytes(one.peak_bytes)}`;
-        const between = one.high > one.low ? ` (${rate(one.low)} to ${rate(one.high)})` : "";
-        number.append(`${rate(one.rate)} ${found.unit}${between}`, more);
-        row.append(name, track, number);
-      } else {
-        number.textContent = `does not fit: ${one.note}`;
-        row.classList.add("misfit");
-        row.append(name, number);
-      }
-      return row;
-    });
-    const fits = plans.some((one) => one.fits);
-    const above = fits ? [axisRow("time of a step", times, (at) => (at ? seconds(at) : "0"))] : [];
-    const below = fits ? [axisRow($("rates").dataset.unit, rates, (at) => rate(at))] : [];
-    $("rates").replaceChildren(...above, ...rows, ...below);
+    const fitting = found.plans.filter((one) => one.fits), before = (one) => pinned?.plans.find((each) => each.plan === one.plan && each.fits);
+    const rates = ticksTo(Math.max(...fitting.flatMap((one) => [one.high, before(one)?.rate ?? 0]), 1e-9));
+    const times = ticksTo(Math.max(...fitting.map((one) => one.step_time_s), 1e-9));
+    $("rates").replaceChildren(...found.plans.map((one) => rateRow(one, rates, before(one))), axisRow(found.unit, rates, rate));
+    $("times").replaceChildren(...fitting.map((one) => timeRow(one, times)), axisRow("time of a step", times, (at) => (at ? seconds(at) : "0")));
     if (focused) $("rates").querySelector(`[data-plan="${CSS.escape(focused)}"]`)?.focus();
+  }
+
+  const across = (from, to, ticks) => `left:${(100 * from) / ticks.at(-1)}%;width:${(100 * (to - from)) / ticks.at(-1)}%`;
+
+  function rowOf(tag, kind, one, ticks) {
+    const row = document.createElement(tag), name = document.createElement("b"), track = document.createElement("span");
+    const number = document.createElement("span");
+    row.className = kind;
+    name.textContent = one.plan;
+    track.className = "track";
+    track.append(...ticks.map((at) => mark("tick", across(at, at, ticks))));
+    number.className = "number";
+    row.append(name, track, number);
+    return { row, name, track, number };
+  }
+
+  function small(text) {
+    const made = document.createElement("small");
+    made.textContent = text;
+    return made;
+  }
+
+  // The rate of a plan with its 90 % interval; a dashed mark where a pinned answer had it.
+  function rateRow(one, ticks, before) {
+    const { row, name, track, number } = rowOf("button", "plan", one, ticks);
+    row.type = "button";
+    row.dataset.plan = one.plan;
+    row.setAttribute("aria-pressed", String(found.shown === one.plan));
+    row.disabled = !one.fits;
+    if (one.grid) name.append(small(one.grid));
+    if (!one.fits) {
+      number.textContent = one.note.startsWith("left out") ? one.note : `does not fit: ${one.note}`;
+      row.classList.add("misfit");
+      track.remove();
+      return row;
+    }
+    track.append(mark("bar", `${across(0, one.rate, ticks)};background:${one.colour}`), mark("interval", across(one.low, one.high, ticks)));
+    if (before) track.append(mark("pinned", across(before.rate, before.rate, ticks)));
+    const ratio = before ? `, ×${(one.rate / before.rate).toPrecision(3)}` : "";
+    const held = `${gigabytes(one.peak_memory_bytes)} of ${gigabytes(one.memory_capacity_bytes)}`;
+    number.append(`${rate(one.rate)}${ratio}`, small(`MFU ${(100 * one.mfu).toFixed(1)} %, ${held}`));
+    return row;
+  }
+
+  function timeRow(one, ticks) {
+    const { row, track, number } = rowOf("div", "row", one, ticks);
+    let at = 0;
+    for (const [index, share] of one.parts.entries()) {
+      const until = at + share * one.step_time_s;
+      track.append(mark("part", `${across(at, until, ticks)};background:${found.parts[index].colour}`));
+      at = until;
+    }
+    number.textContent = seconds(one.step_time_s);
+    return row;
   }
 
   // Round ticks of an axis from 0 to the first that is no lower.
@@ -205,7 +253,6 @@
     const row = document.createElement("div"), label = document.createElement("span"), track = document.createElement("span");
     row.className = "axis";
     row.setAttribute("aria-hidden", "true"); // rows say their numbers in words
-    label.textContent = name;
     track.className = "track";
     for (const at of ticks) {
       const tick = document.createElement("span");
@@ -213,6 +260,10 @@
       tick.style.left = `${(100 * at) / ticks.at(-1)}%`;
       track.append(tick);
     }
+    const title = document.createElement("span");
+    title.className = "name";
+    title.textContent = name;
+    track.append(title);
     row.append(label, track);
     return row;
   }
@@ -271,7 +322,8 @@
 
   function drawTicks(context, width, height) {
     const whole = found.step.step_us * 1e-6, span = (view[1] - view[0]) * whole;
-    const base = 10 ** Math.floor(Math.log10(span / 4)), gap = [1, 2, 5, 10].map((by) => by * base).find((by) => span / by <= 8);
+    const base = 10 ** Math.floor(Math.log10(span / 4)), most = Math.min(8, (width - LABELS) / 62);
+    const gap = [1, 2, 5, 10, 20].map((by) => by * base).find((by) => span / by <= most) ?? span;
     context.fillStyle = colour("--soft");
     context.strokeStyle = colour("--line");
     context.textBaseline = "bottom";
@@ -327,8 +379,11 @@
     context.stroke();
     context.setLineDash([]);
     context.fillStyle = colour("--soft");
-    context.textBaseline = "top";
-    context.fillText(gigabytes(step.capacity_bytes), 6, Math.max(y(step.capacity_bytes) - 6, 2));
+    context.textBaseline = "middle";
+    context.fillText(`holds ${gigabytes(step.capacity_bytes)}`, 6, Math.max(y(step.capacity_bytes), 8), LABELS - 8);
+    for (const at of ticksTo(most / 1.04).filter((at) => at < 0.88 * step.capacity_bytes)) {
+      context.fillText(at ? gigabytes(at) : "0", 6, Math.min(y(at), low - 6), LABELS - 8);
+    }
     drawChosen(context, width, height);
   }
 
@@ -465,9 +520,16 @@
       say(wrong);
       document.body.classList.remove("stale");
     }
+    document.body.style.setProperty("--answer", `${$("answer").offsetHeight}px`);
   }
 
   form.addEventListener("input", ask);
+  $("pin").addEventListener("click", () => {
+    if (!found) return;
+    pinned = pinned ? null : found;
+    showAnswer();
+    showPlans();
+  });
   form.addEventListener("submit", (event) => event.preventDefault());
   $("reset").addEventListener("click", () => {
     resetPlaces();
@@ -487,7 +549,10 @@
     plan = plan === row.dataset.plan ? "" : row.dataset.plan; // once more: the fastest again
     ask();
   });
-  addEventListener("resize", draw);
+  addEventListener("resize", () => {
+    document.body.style.setProperty("--answer", `${$("answer").offsetHeight}px`);
+    draw();
+  });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
   begin();
 })();
