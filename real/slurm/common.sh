@@ -103,6 +103,25 @@ load() {
     done
 }
 
+# ---- the environment
+
+# make_environment COMMAND...: into PYTHON_ENV by this command, or keep the one that is there (of `make setup-real`, or of an earlier SETUP=1).
+make_environment() {
+    if [[ -x $PYTHON_ENV/bin/python ]]; then
+        printf '%s: kept: %s\n' "$SITE" "$PYTHON_ENV"
+    else
+        if [[ $DRY_RUN != 1 ]] && ! command -v "$1" >/dev/null; then fail "missing: the command $1 on this host (MODULES)"; fi
+        run "$@"
+    fi
+}
+
+# install_torch_and_simfrontier OPTION...: what `make setup-real` installs, but with the site's torch, by pip's options. The marks keep make from taking PyPI's instead.
+install_torch_and_simfrontier() {
+    run "$PYTHON_ENV/bin/python" -m pip install "torch==$TORCH" "$@"
+    run "$PYTHON_ENV/bin/python" -m pip install -c "$ROOT/constraints.txt" -e "$ROOT[dev,serve,sweep]" array-api-compat zfpy numba
+    run touch "$PYTHON_ENV/.installed" "$PYTHON_ENV/.installed-real"
+}
+
 # ---- what is missing
 
 # look_for COMMAND...: those that are not on this host.
@@ -145,7 +164,7 @@ try_export() {
     rm -rf "$folder"
 }
 
-# end_dry_run: say what is missing.
+# end_dry_run: say what is missing; the exit code is 2 if anything is.
 end_dry_run() {
     local line
     if [[ -z ${SLURM_JOB_ID:-} ]]; then
@@ -159,6 +178,7 @@ end_dry_run() {
     try_export predict "$SCENARIO" $((NODES * RANKS_PER_NODE)) "$SETTINGS"
     try_export train "$TRAIN_SCENARIO" $((num_train_nodes * RANKS_PER_NODE)) "$TRAIN_SETTINGS"
     for line in ${absent[@]+"${absent[@]}"}; do printf 'missing: %s\n' "$line"; done
+    if ((${#absent[@]} > 0)); then exit 2; fi
     exit 0
 }
 

@@ -90,7 +90,7 @@ def test_every_command_of_the_dry_run_has_these_options(
     site: str, job: dict[str, str], variant: dict[str, str]
 ) -> None:
     ended = dry_run(site, **INPUTS, **job, **variant)
-    assert (ended.code, ended.err) == (0, "")
+    assert (ended.code, ended.err) == (2, "")  # the environment is missing
     ours, real = ended.commands("simfrontier"), ended.commands("simfrontier-real")
     assert [words[0] for words in ours] == ["export", "export", "export", "crosscheck", "crosscheck"]
     assert [words[0] for words in real] == ["measure", "replay", "train"]
@@ -141,6 +141,25 @@ def test_outside_of_a_job_the_script_submits_itself(site: str) -> None:
 def test_a_wrong_input_is_one_line(site: str, variables: dict[str, str], message: str) -> None:
     ended = dry_run(site, **variables)
     assert ended.code == 2 and message in ended.err and ended.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(("site", "maker"), [("frontier", "conda"), ("perlmutter", "python"), ("generic", "python3")])
+def test_an_environment_that_is_there_is_kept(site: str, maker: str, tmp_path: Path) -> None:
+    made = dry_run(site, SETUP="1", PYTHON_ENV=str(tmp_path / "env"))
+    (tmp_path / "env" / "bin").mkdir(parents=True)
+    (tmp_path / "env" / "bin" / "python").symlink_to(sys.executable)
+    kept = dry_run(site, SETUP="1", PYTHON_ENV=str(tmp_path / "env"))
+    assert made.code == kept.code == 0
+    rest = [words for words in made.lines if words[0] != maker]
+    assert len(rest) == len(made.lines) - 1
+    assert [words for words in kept.lines if "kept:" not in words] == rest
+
+
+@pytest.mark.parametrize("site", SITES)
+def test_a_job_submitted_by_hand_has_a_time_limit_and_ranks_see_all_devices(site: str) -> None:
+    assert "\n#SBATCH --time=00:30:00\n" in (SLURM / f"{site}.sbatch").read_text(encoding="utf-8")
+    launches = dry_run(site, **INPUTS, **JOB, BACKEND="nccl").launches()
+    assert launches and all("--gpu-bind=none" in words for words in launches)
 
 
 def test_on_frontier_rank_r_of_a_node_has_the_cores_and_memory_of_gcd_r() -> None:

@@ -103,6 +103,12 @@ def test_a_job_of_48_nodes_launches_384_ranks(tmp_path: Path) -> None:
     assert [call["command"][1] for call in job.of("module")][-1] == "rccl-net-plugin"
 
 
+def test_a_dry_run_that_misses_nothing_ends_with_0(tmp_path: Path) -> None:
+    install_environment(tmp_path / "env")
+    job = run_job(tmp_path, DRY_RUN="1", NODES="2")
+    assert (job.code, job.err) == (0, "") and "missing: " not in job.said
+
+
 def test_a_job_of_several_networks_runs_its_steps_by_each(tmp_path: Path) -> None:
     """ZeRO-topo's headline (real/slurm/README.md): a page for each network, one launch each, each with its own port."""
     job = run_job(
