@@ -83,17 +83,60 @@ def compare(
     jobs: int = 1,
     progress: Progress = None,
 ) -> Comparison:
-    """Simulate every plan at every size; displays a table and a chart in a notebook.
+    """Simulate a training step of several parallelisation plans on several numbers of devices, and compare them.
 
-    Takes a scenario (of `load` or `new_scenario`, or the path of a file, whose `plans`, `devices` and `settings`
-    may be replaced here), or a machine, a model, plans and sizes, as `new_scenario` does. `batch`: sequences of a step,
-    or its tokens ("4M"), the same for all plans. `fidelity` and `exact` as in
-    `simulate`. `vary`: also simulate the scenario's variations of unknown settings and degraded components.
-    `jobs`: number of processes. `progress` shows a bar, by default in notebooks; a
-    function is called with a short text after each case. Raises as `simulate` does.
+    A plan says how the model and its training state are divided over the devices: ZeRO, FSDP, tensor, pipeline or
+    expert parallelism. `compare` takes either a machine and a model, as in the example, or a scenario, which holds all
+    that a comparison needs. In a notebook the result is displayed as a sentence, a table and a chart. A case (a plan
+    at a size) takes from a tenth of a second to some seconds.
 
-    >>> compare("frontier", "gpt-13b", ["zero3", "zero-topo"], devices=[8, 64, 384])
-    >>> compare("frontier", "llama-3-70b", "zero3; tp 8 pp 2; tp 8 pp 2 vp 4", devices=128, batch="4M")
+    Args:
+        scenario: with `model`, the machine: a name (`sf.machines()`) or the path of a TOML file that describes yours.
+            Without `model`, a scenario: the path of a scenario file, the name of a shipped one (`simfrontier list
+            scenarios`), or one of `load` or `new_scenario`.
+        model: what is trained: a name (`sf.models()`), or a dict of its sizes such as {"num_layers": 32, "hidden":
+            4096, "heads": 32, "sequence": 2048, "vocabulary": 50304} (keys `model.…` of `sf.keys()`; `sequence` is the
+            length in tokens, which a named model has).
+        plans: text, list or dict; how training is parallelised: names (`sf.plans()`), grids in the words of launch
+            scripts ("tp 8 pp 2; zero3"), or a dict from a name of yours to the options of that plan. Default: six
+            variants of ZeRO; of a scenario its own plans.
+        devices: numbers of devices to simulate, one or several. A device is a GPU; on an MI250X it is a GCD, of which
+            a GPU has two. Required with `model`; of a scenario its own by default.
+        batch: the global batch, the same for all plans: sequences per step over all devices, or its tokens as a text
+            ("4M"). Default: the smallest that all plans can share.
+        settings: dict of any other keys of a scenario (`sf.keys()`) with their values, such as {"training.micro_batch":
+            2} (sequences of a device at once).
+        fidelity: how communication is simulated: "flow" (messages share links), "analytic" (no contention) or "chunk"
+            (every message of a collective, up to 128 devices). Default: the scenario's, usually "flow".
+        exact: simulate every device, instead of one for all that do the same. Slower, with the same result.
+        vary: simulate also what a scenario's file lists besides: other values of settings that are not known exactly,
+            slow or failed components; and other software stacks. Slower.
+        jobs: number of processes. 1: this one alone.
+        progress: None, bool or function. None shows a bar in notebooks only; True shows one anywhere, False nowhere; a
+            function is called with a short text after each case.
+
+    Returns:
+        A `Comparison`. `.verdict` is one sentence: the fastest plan and its lead. `.summary()` is a DataFrame with a
+            row per plan and size: `plan`, `devices`, `grid` (degrees of parallelism), `stack` (the training software
+            that is assumed, such as DeepSpeed), `tokens_per_s_per_device` with its 90 % interval (`_low`, `_high`),
+            `step_time_s`, `tflops_per_device` and `mfu` (of the model's own operations, without recomputation),
+            `peak_memory_bytes` of a device and `memory_capacity_bytes`. `.frame()` has all columns, documented on the
+            page "Columns": also `tokens_per_s` of all devices, `micro_batch`, `grad_accum`, `fits`, exposed
+            communication in seconds, bytes sent. Values are medians over samples of what varies between runs and of
+            the model's own error; NaN where a plan does not fit into memory. `.figure()` draws charts, `.to_html()`
+            gives the whole page.
+
+    Raises:
+        InputError: for an unknown name or an impossible value; one line that says what is allowed.
+        SimfrontierError: if no candidate of a plan that leaves options open fits into memory, or the check of a
+            schedule fails.
+
+    Example:
+        >>> import simfrontier as sf
+        >>> study = sf.compare("frontier", "gpt-13b", ["zero3", "zero-topo"], devices=[8, 64])
+        >>> study.verdict
+        >>> study.summary()
+        >>> sf.compare("frontier", "llama-3-70b", "zero3; tp 8 pp 2; tp 8 pp 2 vp 4", devices=128, batch="4M")
     """
     sizes, chosen = given.sizes(devices), given.fidelity(fidelity)
     settings = given.settings(settings or {}, batch)

@@ -109,7 +109,12 @@ Kind = Literal["rate", "step_time", "efficiency", "breakdown", "traffic", "memor
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """Results of every plan of a scenario at every size. `view`: the study with its variations, if any."""
+    """Results of every plan of a scenario at every size, as `compare` returns them.
+
+    Read `verdict` (a sentence), `summary()` (the answer as a DataFrame), `frame()` (all columns), `figure()` and
+    `timeline()` (plotly), `to_html()` and `to_svg()`; a notebook displays sentence, table and chart. `view`: the study
+    with its variations, if any.
+    """
 
     view: StudyView
 

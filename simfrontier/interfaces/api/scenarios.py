@@ -27,8 +27,24 @@ def load(
     plans: str | Sequence[str] = (),
     devices: int | Sequence[int] = (),
 ) -> Scenario:
-    """Read and check a scenario file (TOML). `settings` (dotted key → value), `plans` and `devices` override the
-    file. Raises InputError: one line with the file, the key, the value and what is allowed."""
+    """Read and check a scenario: a TOML file that says what is trained, where, and by which plans.
+
+    Args:
+        path: path of the file, or the name of a shipped scenario (`simfrontier list scenarios`).
+        settings: values that replace those of the file, by dotted key (`sf.keys()`).
+        plans: names of some of its plans, or others in words ("tp 8 pp 2"). Default: all of its own.
+        devices: numbers of devices. Default: its own.
+
+    Returns:
+        A `Scenario` that the other functions take.
+
+    Raises:
+        InputError: one line with the file, the key, the value and what is allowed.
+
+    Example:
+        >>> import simfrontier as sf
+        >>> sf.load("frontier-20b", {"training.micro_batch": 2}, devices=[64, 384])
+    """
     file = given.path(path, "scenario", "the path of a scenario file (TOML)")
     return load_scenario(file, given.settings(settings or {}), given.names(plans), given.sizes(devices))
 
@@ -43,18 +59,32 @@ def new_scenario(
     settings: given.Settings | None = None,
     title: str | None = None,
 ) -> Scenario:
-    """Return a checked scenario without a file.
+    """Return a checked scenario of a machine, a model, plans and sizes, without a file.
 
-    `machine`: a name of `simfrontier list machines`, or the path of a TOML file. `model`: a name of `simfrontier list
-    models`, or the keys of the table `model` (`num_layers`, `hidden`, `heads` …). `plans`: names of families; plans in
-    words (`"tp 2 pp 4; ep 8 zero3"`); or names of one's own, each with a plan in words, the keys of its table, or
-    options (a table without `family` that is not named like one is a grid if it has a degree such as `tp`, else of
-    family `lattice`). `batch`: sequences of a step, or its tokens ("4M"). `devices`: the sizes, in GCDs
-    or GPUs. `settings`: any other key of a scenario file, dotted, such as {"training.grad_accum": 4}. Raises InputError
-    as `load` does.
+    Args:
+        machine: name (`sf.machines()`), or path of a TOML file that describes yours.
+        model: name (`sf.models()`), or a dict of its sizes: `num_layers`, `hidden`, `heads` … (keys `model.…` of
+            `sf.keys()`).
+        plans: names of families (`sf.plans()`); plans in words ("tp 2 pp 4; ep 8 zero3"); or a dict from names of
+            yours to plans in words or dicts of options. A dict without `family` is a grid if it has a degree such as
+            `tp`, else of family `lattice`, whose options say over which mesh axes each state is sharded.
+        devices: numbers of devices (GPUs; GCDs, the halves of an MI250X), one or several.
+        batch: sequences per step over all devices, or its tokens as a text ("4M"). Default: the smallest that all
+            plans can share.
+        settings: any other key of a scenario with its value, such as {"training.grad_accum": 4}.
+        title: title of tables and pages. Default: model and machine.
 
-    >>> new_scenario("frontier", "gpt-13b", {"zero3": {}, "mine": {"weight": ["gcd"], "accumulator": ["package", "gcd"],
-    ...     "optimizer": ["node", "package", "gcd"], "nesting": ["gcd", "package", "node"]}}, devices=[8, 64])
+    Returns:
+        A `Scenario` that the other functions take.
+
+    Raises:
+        InputError: one line with the key, the value and what is allowed.
+
+    Example:
+        >>> import simfrontier as sf
+        >>> mine = {"weight": ["gcd"], "accumulator": ["package", "gcd"], "optimizer": ["node", "package", "gcd"],
+        ...     "nesting": ["gcd", "package", "node"]}
+        >>> sf.new_scenario("frontier", "gpt-13b", {"zero3": {}, "mine": mine}, devices=[8, 64])
     """
     _refuse_swapped(machine, model)
     table = {"name": model} if isinstance(model, str) else {"name": "own", **model}
