@@ -54,3 +54,10 @@ def test_fsdp2_gathers_blocks_forward_and_backward_and_the_root_once() -> None:
     layers = load_scenario(FOLDER / "gpt.toml").shape.num_layers
     counted = Counter(kind for kind, _ in calls("fsdp2"))
     assert counted == {"all_gather": 2 * layers + 1, "reduce_scatter": layers + 1, "all_reduce": 1}
+
+
+def test_times_that_hold_waiting_are_marked() -> None:
+    """One rank stands for both: of each call it is not known how long it waited for the other."""
+    files = (FOLDER / "ddp" / "rank0.json.gz", "--stand-in", "--machine", FOLDER / "gpt.toml")
+    lines = invoke("import", *files).out.splitlines()
+    assert [line.count("*") for line in lines if line.startswith(" all_reduce")] == [1, 1, 1]

@@ -223,7 +223,9 @@ def _spent(answer: dict[str, float]) -> str:
 
 def _table(times: Sequence[CallTimes], num_ranks: int) -> None:
     heads = ("collective", "over", "ranks", "message", "calls", "measured", "simulated", "ratio")
-    title = "" if any(each.holds_waiting for each in times) else ", without waiting for others"
+    title = "Collectives, without waiting for others (medians)"
+    if any(each.holds_waiting for each in times):
+        title = "Collectives (medians; *: with waiting for ranks without a trace)"
     rows = [
         (
             each.kind,
@@ -231,12 +233,12 @@ def _table(times: Sequence[CallTimes], num_ranks: int) -> None:
             f"{each.num_ranks:,}",
             written(each.num_bytes, "bytes"),
             f"{each.calls:,}",
-            written(each.measured_s, "s") + (" with waiting" if each.holds_waiting else ""),
+            written(each.measured_s, "s") + ("*" if each.holds_waiting else ""),
             written(each.simulated_s, "s"),
             f"{each.simulated_s / each.measured_s if each.measured_s else float('inf'):.2f}",
         )
         for each in times[:MOST_ROWS]
     ]
-    tell(Table(f"Collectives{title} (medians)", heads, rows, words=("over",), left=("collective",)))
+    tell(Table(title, heads, rows, words=("over",), left=("collective",)))
     if len(times) > MOST_ROWS:
         typer.echo(f"and {len(times) - MOST_ROWS} other sizes (--json has all)")
