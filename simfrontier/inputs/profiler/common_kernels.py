@@ -77,9 +77,7 @@ def _pairs(left: Sequence[Hashable], right: Sequence[Hashable]) -> Iterator[tupl
             i, j = i + 1, j + 1
             continue
         skips = ((i + k, j + skipped - k) for skipped in range(1, _LOOKED_AHEAD) for k in range(skipped + 1))
-        found = next(
-            ((a, b) for a, b in skips if left[a : a + 1] and left[a : a + _ALIKE] == right[b : b + _ALIKE]), None
-        )
+        found = next(((a, b) for a, b in skips if left[a : a + _ALIKE] == right[b : b + _ALIKE]), None)
         if found is None:
             return
         i, j = found

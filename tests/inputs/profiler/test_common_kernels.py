@@ -59,11 +59,26 @@ def test_ranks_of_too_different_kernels_are_left_out(tmp_path: Path) -> None:
     assert any("1 ranks run other kernels" in note for note in job.notes)
 
 
+def test_an_extra_kernel_may_have_the_name_of_others(tmp_path: Path) -> None:
+    """`a b a b c ...` beside `b a b c ...`: all of the second are in common, not only those behind its first `a`."""
+    ranks = []
+    for names in ("ababcccccccc", "babcccccccc"):
+        events = [each for at, name in enumerate(names) for each in kernel(name, 7, 10 * at, 10 * at + 10, at + 1)]
+        ranks.append([*events, *call("allreduce", 7, 10 * len(names), 150, 20, 9, WORLD)])
+    job = job_of(tmp_path, *ranks)
+    assert sum(" pause " not in name for name in job.kernels) == 11
+
+
 def test_as_many_kernels_are_matched_by_number_whatever_their_names(tmp_path: Path) -> None:
-    """8 and 12 long: 10 on the mean."""
-    files = [
-        [*kernel(f"gemm of {number}", 7, 0, end, 1), *call("allreduce", 7, end, 20, 2, 9, WORLD)]
-        for number, end in enumerate((8, 12))
-    ]
+    """8 and 12 long: 10 on the mean. On another stream one rank has a copy more."""
+    files = []
+    for number, end in enumerate((8, 12)):
+        copies = [each for at in range(12 + number) for each in kernel("copy", 9, at, at + 1, 10 + at)]
+        products = [
+            each for at in range(14) for each in kernel(f"gemm of {number}", 7, end * at, end * at + end, 30 + at)
+        ]
+        files.append([*copies, *products, *call("allreduce", 7, 180, 200, 50, 9, WORLD)])
     job = job_of(tmp_path, *files)
-    assert [each.seconds for each in job.kernels.values()] == [pytest.approx(10e-6)]
+    products_s = [each.seconds for name, each in job.kernels.items() if "gemm" in name]
+    assert products_s == [pytest.approx(10e-6)] * 14
+    assert sum("copy" in name for name in job.kernels) == 12
