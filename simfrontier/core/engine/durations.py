@@ -83,6 +83,7 @@ class SimulatedDurations(Durations):
         self.roles, self.factors_of = roles, factors_of
         self.took = [columns(role.timeline.end - role.timeline.start) for role in roles]
         self._took_inside: dict[Hashable, list[Floats]] = {}
+        self._keys: dict[tuple[int, int], Hashable] = {}
 
     def of_op(self, role: int, node: int) -> Floats:
         seconds: Floats = self.took[role][node] * self.factors(self.parts[role].program.ops[node], role)
@@ -95,8 +96,11 @@ class SimulatedDurations(Durations):
     def call_key(self, role: int, node: int) -> Hashable:
         """Return a key of the durations of a call's ops; program nodes that share one program call share one object of
         times."""
-        own = self.roles[role]
-        return self.parts[role].segment(node), tuple([own.call_times(cls, node)[1] for cls in own.classes])
+        if (role, node) not in self._keys:
+            own = self.roles[role]
+            times = tuple([own.call_times(cls, node)[1] for cls in own.classes])
+            self._keys[role, node] = self.parts[role].segment(node), times
+        return self._keys[role, node]
 
     def is_whole(self, role: int, node: int) -> bool | None:
         own = self.roles[role]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from graphlib import TopologicalSorter
 
 import numpy as np
@@ -161,7 +161,8 @@ class GroupWait:
         """Return for each rank class the time at which its whole group is ready, given the ready times of the rank
         classes [num_rank_classes, ...]."""
         if len(self.first) == 1:
-            return np.broadcast_to(ready.max(axis=0), ready.shape)
+            latest: NDArray[np.float64] = ready.max(axis=0, keepdims=True)
+            return latest if len(ready) == 1 else latest.repeat(len(ready), axis=0)
         together: NDArray[np.float64] = np.maximum.reduceat(ready[self.order], self.first, axis=0)[self.group]
         return together
 
@@ -317,6 +318,11 @@ class CallPath:
         self.before, self.waits, self.took = before, waits, took
 
     @cached_property
+    def last(self) -> list[int]:
+        """Ops for which no other op of the call waits: one of them ends last."""
+        return [op for op, waiting in enumerate(num_waiting(self.before)) if not waiting]
+
+    @cached_property
     def alone_s(self) -> Floats:
         """Seconds that the program call takes if all rows begin it at the same time."""
         return self.end(np.zeros_like(self.took[0]))
@@ -329,10 +335,13 @@ class CallPath:
     def end(self, begin: Floats) -> Floats:
         """Return the time at which the program call ends on each row, given the times `begin` at which the rows begin
         it."""
-        out = begin
-        for *_, end in self._passed(begin):
-            out = np.maximum(out, end)
-        return out
+        ends: list[Floats] = []
+        for others, wait, took in zip(self.before, self.waits, self.took, strict=True):
+            ready = ends[others[0]] if others else begin
+            for other in others[1:]:
+                ready = np.maximum(ready, ends[other])
+            ends.append((ready if wait is None else wait.after(ready)) + took)
+        return reduce(np.maximum, [ends[op] for op in self.last], begin)
 
     def times(self, begin: Floats) -> Floats:
         """Return the times at which the call's ops are ready, start and end, given the times `begin` at which the rows

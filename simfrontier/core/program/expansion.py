@@ -80,6 +80,11 @@ class ExpandedProgram(UnrolledProgram):
         return out
 
     @cached_property
+    def lane_lengths(self) -> list[int]:
+        """The number of ops on each lane."""
+        return [len(ops) for ops in self.by_lane]
+
+    @cached_property
     def before(self) -> list[list[int]]:
         """The indices of the ops that each op waits for, including the previous op on its own lane; all of them are
         issued earlier."""

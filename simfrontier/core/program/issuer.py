@@ -66,7 +66,7 @@ class Issuer:
 
     @property
     def is_finished(self) -> bool:
-        return all(done == len(ops) for done, ops in zip(self.done, self._by_lane, strict=True))
+        return self.done == self._program.lane_lengths
 
     def blocked(self) -> list[tuple[int, list[tuple[str, int, int]]]]:
         """Return the ops at the heads of lanes that cannot start, each with its unmet dependencies as (lane, ops done,
