@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from simfrontier.base.arrays import Floats
 from simfrontier.core.collectives import Library, Residual, call_of, message_bytes
 from simfrontier.core.cost import pair_shape
-from simfrontier.core.engine import DurationFactors, SimulatedStep, resampled, resampled_s
+from simfrontier.core.engine import DurationFactors, SimulatedStep, resampled_s, resampled_waits
 from simfrontier.core.machine import Machine
 from simfrontier.core.program import DIRECT, CollectiveKind, Compute, Exchange, SegmentedProgram
 
@@ -80,10 +80,10 @@ def sampled_waits(step: SimulatedStep, plan: str, num_samples: int, seed: int) -
     if num_samples == 0 or not (spread.speed_sd or spread.call_sd):
         return None
     made = factors(step, spread, plan, num_samples, seed)
-    done = resampled(step, made)
+    step_s = resampled_s(step, made)
     alike = replace(made, of_class=np.ones_like(made.of_class), call_sd=0.0, of_run=None)
-    in_step_s = done.step_s - resampled_s(step, alike)
-    return Waits(step_s=done.step_s, in_step_s=in_step_s, in_calls_s=done.waited_s)
+    in_step_s = step_s - resampled_s(step, alike)
+    return Waits(step_s=step_s, in_step_s=in_step_s, in_calls_s=resampled_waits(step, made))
 
 
 def sampled_step_s(step: SimulatedStep, plan: str, num_samples: int, seed: int) -> Floats | None:

@@ -11,8 +11,8 @@ from simfrontier.core.engine.memory import (
 )
 from simfrontier.core.engine.resample import (
     DurationFactors as DurationFactors,
-    resampled as resampled,
     resampled_s as resampled_s,
+    resampled_waits as resampled_waits,
 )
 from simfrontier.core.engine.spans import spans_of as spans_of, trace_notes as trace_notes, trace_of as trace_of
 from simfrontier.core.engine.step import (

@@ -48,6 +48,10 @@ class Durations:
         """Return the seconds that a program call takes in addition to its ops."""
         return 0.0
 
+    def added_to_calls(self, role: int, nodes: Sequence[int]) -> Floats | float:
+        """Return `added_to_call` of several equal program calls [num_rows, num_nodes, num_variations]."""
+        return 0.0
+
     def call_key(self, role: int, node: int) -> Hashable:
         """Return a key that is equal for two program calls if their ops have equal durations."""
         return role, self.parts[role].segment(node)

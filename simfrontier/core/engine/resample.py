@@ -43,24 +43,8 @@ class DurationFactors:
     of_run: Callable[[int, int], Floats] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Resampled:
-    """Step times in seconds [num_samples], and for each collective call, by name, the time that a rank waits in it per
-    step, averaged over ranks [num_samples]. Collective calls inside program calls that ran as a whole (in pipelines)
-    are not included."""
-
-    step_s: Floats
-    waited_s: Mapping[str, Floats]
-
-
 def resampled_s(step: SimulatedStep, factors: DurationFactors) -> Floats:
-    """Return the step times in seconds [num_samples], by the method of `resampled`."""
-    return resampled(step, factors, waits=False).step_s
-
-
-def resampled(step: SimulatedStep, factors: DurationFactors, waits: bool = True) -> Resampled:
-    """Return step times in seconds [num_samples], and waiting times (if `waits`), when every op takes its simulated
-    duration multiplied by its factors.
+    """Return step times in seconds [num_samples] when every op takes its simulated duration multiplied by its factors.
 
     The rule of the simulation: ready = latest end of the previous op in the same lane and of the op's dependencies;
     start = latest ready time in the op's group; end = start + (simulated end - start) * factors. With all factors 1
@@ -72,16 +56,18 @@ def resampled(step: SimulatedStep, factors: DurationFactors, waits: bool = True)
     classes is ready; otherwise its ops follow one another by the same rule. The noise of the messages inside a program
     call is one random number, with the variance of their sum.
     """
+    return StepPath(_SampledDurations(step, factors)).step_s()
+
+
+def resampled_waits(step: SimulatedStep, factors: DurationFactors) -> Mapping[str, Floats]:
+    """Return for each collective call, by name, the time that a rank waits in it per step, averaged over ranks
+    [num_samples], in the steps of `resampled_s`. Collective calls inside program calls that ran as a whole (in
+    pipelines) are not included."""
     path = StepPath(_SampledDurations(step, factors))
-    waiting = TypicalWaits(path, step.roles, factors.of_op) if waits else None
-    ends = []
+    waiting = TypicalWaits(path, step.roles, factors.of_op)
     for node, _, start, end in path.passed():
-        if waiting is not None:
-            waiting.note(node, start, end)
-        if node in path.last_of_lanes:
-            ends.append(end.max(axis=0))
-    longest: Floats = np.max(ends, axis=0)
-    return Resampled(step_s=longest, waited_s={} if waiting is None else waiting.by_call)
+        waiting.note(node, start, end)
+    return waiting.by_call
 
 
 class _SampledDurations(SimulatedDurations):
@@ -116,9 +102,12 @@ class _SampledDurations(SimulatedDurations):
 
     def added_to_call(self, role: int, node: int) -> Floats:
         """Return the noise of the messages inside a program call, in seconds."""
-        in_messages_s, noise_share = self._messages_in(role, node)
-        noise = self.sampled.noise[role][node]
-        out: Floats = in_messages_s * np.expm1(self.sampled.run_sd * noise_share * noise)
+        return self.added_to_calls(role, [node])[:, 0]
+
+    def added_to_calls(self, role: int, nodes: Sequence[int]) -> Floats:
+        in_messages_s, noise_share = self._messages_in(role, nodes[0])
+        noise = self.sampled.noise[role][nodes]
+        out: Floats = in_messages_s[:, None] * np.expm1(self.sampled.run_sd * noise_share * noise)
         return out
 
     def _messages_in(self, role: int, node: int) -> tuple[Floats, float]:

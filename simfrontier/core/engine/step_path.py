@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from graphlib import TopologicalSorter
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,12 +22,22 @@ Node = tuple[int, int]  # (role, its number in the role's program)
 Passed = tuple[Node, Floats, Floats, Floats]  # a node, and when it is ready, starts and ends
 
 
+class Run(NamedTuple):
+    """Program nodes of a role that follow one another without waiting for anything else: the last one, all but the
+    first one, and the function that returns the end of the last from the start of the first."""
+
+    last: int
+    further: Sequence[int]
+    end: Callable[[Floats], Floats]
+
+
 def longest_path(
     before: Sequence[Sequence[Sequence[int]]],
     order: Sequence[tuple[Node, ...]],
     begin: Sequence[Floats],
     start: Callable[[tuple[Node, ...], list[Floats]], list[Floats]],
     end: Callable[[Node, Floats], Floats],
+    run_from: Callable[[Node], Run | None] | None = None,
 ) -> Iterator[Passed]:
     """Yield every program node in order, with its times. A node is ready when the last of the nodes for which it waits
     has ended.
@@ -37,12 +48,16 @@ def longest_path(
         begin: for each role, the seconds from which its rows are ready [num_rows, num_variations].
         start: function that returns the start of a node on the rows of each participating role, from their ready times.
         end: function that returns the end of a node, from its start.
+        run_from: function that returns the run that begins at a node, if any; a run is yielded as its last node.
 
     The end of a node is stored only while another node waits for it.
     """
     left = [num_waiting(nodes) for nodes in before]
     known: list[dict[int, Floats]] = [{} for _ in before]
+    in_run: set[Node] = set()
     for takers in order:
+        if takers[0] in in_run:
+            continue
         ready = []
         for role, node in takers:
             ends, waiting = known[role], left[role]
@@ -55,7 +70,13 @@ def longest_path(
                     del ends[other]
             ready.append(out)
         for each, own, began in zip(takers, ready, start(takers, ready), strict=True):
-            ended = end(each, began)
+            run = None if run_from is None else run_from(each)
+            if run is None:
+                ended = end(each, began)
+            else:
+                ended = run.end(began)
+                in_run.update((each[0], node) for node in run.further)
+                each = each[0], run.last
             if left[each[0]][each[1]]:
                 known[each[0]][each[1]] = ended
             yield each, own, began, ended
@@ -179,6 +200,7 @@ def group_wait_of(group: NDArray[np.integer]) -> GroupWait | None:
     return GroupWait(order=order, first=first, group=place)
 
 
+MOST_NUMBERS = 2_000_000  # that the times of a run may be
 SAME_TIME = 1e-12  # relative to the time: rank classes that reach a call within this reach it at once
 
 
@@ -199,15 +221,43 @@ class StepPath:
         self._coupled: dict[tuple[int, Segment], GroupWait | None] = {}
         self._waits_in: dict[Segment, list[list[int]]] = {}
 
-    def passed(self) -> Iterator[Passed]:
+    def passed(self, in_runs: bool = False) -> Iterator[Passed]:
         """Yield every program node with the times at which it is ready, starts and ends, on each row and in each
-        variation."""
+        variation. With `in_runs`, the calls of a run (see `run_from`) are yielded as the last of them."""
         begin = [np.zeros((len(rows), self.durations.num_variations)) for rows in self.rows]
-        yield from longest_path(self.before, self.order, begin, self._start, self._end)
+        runs = self.run_from if in_runs else None
+        yield from longest_path(self.before, self.order, begin, self._start, self._end, runs)
+
+    def run_from(self, node: Node) -> Run | None:
+        """Return the run of equal program calls that begins at a node and of which each starts as soon as the one
+        before has ended, all of them as a whole; None if there is no second call, or if the times would take too much
+        memory."""
+        role, index = node
+        part, durations = self.parts[role], self.durations
+        most = MOST_NUMBERS // (len(self.rows[role]) * durations.num_variations)
+        nodes = [index]
+        while (after := part.followers[nodes[-1]]) >= 0 and len(nodes) < most:
+            if not durations.is_whole(role, after) or durations.call_key(role, after) != durations.call_key(
+                role, index
+            ):
+                break
+            nodes.append(after)
+        if len(nodes) == 1 or not durations.is_whole(role, index):
+            return None
+        return Run(nodes[-1], nodes[1:], lambda start: self._end_of_run(role, nodes, start))
+
+    def _end_of_run(self, role: int, nodes: Sequence[int], start: Floats) -> Floats:
+        """Return the end of program calls that run as a whole, one after another, from the start of the first."""
+        wait, alone_s = self.coupled(role, nodes[0]), self.call(role, nodes[0]).alone_s
+        each = alone_s[:, None] + self.durations.added_to_calls(role, nodes)  # [num_rows, num_nodes, num_variations]
+        before = each[:, :-1] if wait is None else wait.after(each[:, :-1])
+        end: Floats = start + before.sum(axis=1) + each[:, -1]
+        return end
 
     def step_s(self) -> Floats:
-        """Return step times in seconds [num_variations]."""
-        ends = [end.max(axis=0) for node, _, _, end in self.passed() if node in self.last_of_lanes]
+        """Return step times in seconds [num_variations]. Equal program calls that follow one another as a whole, such
+        as the layers of a pipeline stage, are passed in one go."""
+        ends = [end.max(axis=0) for node, _, _, end in self.passed(in_runs=True) if node in self.last_of_lanes]
         longest: Floats = np.max(ends, axis=0)
         return longest
 

@@ -14,13 +14,15 @@ from numpy.typing import NDArray
 
 from simfrontier.core.collectives import load_library
 from simfrontier.core.engine import Fidelity, RoleTimeline, SimulatedStep, Timeline, simulate_step
-from simfrontier.core.engine.resample import DurationFactors, resampled_s
+from simfrontier.core.engine.resample import DurationFactors, _SampledDurations, resampled_s
+from simfrontier.core.engine.step_path import StepPath
 from simfrontier.core.machine import load_machine
 from simfrontier.core.program.expansion import ExpandedProgram
 from simfrontier.core.program.ir import Compute, Role
 from simfrontier.core.program.mesh import Mesh
 from simfrontier.core.program.segments import SegmentedProgram
 from simfrontier.core.workload import find_model
+from tests.core.engine.pipelines import Pipeline
 from tests.core.engine.steps import NAMED, frontier_mesh, schedule, step
 from tests.perturbed import perturbed
 
@@ -152,3 +154,24 @@ def test_a_longer_op_never_makes_a_step_shorter(seed: int) -> None:
     more = of_class * random.choice([1.0, 1.5], size=of_class.shape)
     before, after = resampled_s(done, factors(done, of_op, of_class)), resampled_s(done, factors(done, longer, more))
     assert (after >= before).all()
+
+
+@pytest.mark.parametrize("apart", [False, True])
+@pytest.mark.parametrize("tensor", [1, 4])
+def test_layers_in_one_go_take_as_long_as_one_by_one(tensor: int, apart: bool) -> None:
+    """Of a pipeline with noise in every call and a speed of its own for each rank class."""
+    pipeline = Pipeline(stages=2, micros=4, layers=6, tensor=tensor, data=2, apart=apart)
+    done = simulate_step(pipeline.schedule(), load_machine("frontier"), load_library("rccl"))
+    random = np.random.default_rng(1)
+    numbers = [op.number for op in done.schedule.ops]
+    varied = DurationFactors(
+        of_op={number: random.normal(size=5) for number in numbers},
+        of_class=np.exp(random.normal(size=(done.pricing.folding.num_rank_classes, 5))),
+        on_device=dict.fromkeys(numbers, True),
+        run_sd=0.5,
+        noise=[random.normal(size=(role.segmented.program.num_ops, 5)) for role in done.roles],
+    )
+    path = StepPath(_SampledDurations(done, varied))
+    one_by_one = np.max([end.max(axis=0) for *_, end in path.passed()], axis=0)
+    assert sum(1 for _ in path.passed(in_runs=True)) < sum(1 for _ in path.passed())
+    assert resampled_s(done, varied) == pytest.approx(one_by_one, rel=1e-12)

@@ -11,7 +11,7 @@ import pytest
 from simfrontier.answers.step.uncertainty import Spread, factors
 from simfrontier.core.collectives import Residual
 from simfrontier.core.engine import SimulatedStep, Timeline
-from simfrontier.core.engine.resample import DurationFactors, TypicalWaits, resampled, resampled_s, runs_of
+from simfrontier.core.engine.resample import DurationFactors, TypicalWaits, resampled_s, resampled_waits, runs_of
 from simfrontier.core.program import Compute
 from tests.core.engine.steps import frontier_mesh, schedule, step
 
@@ -64,7 +64,7 @@ def call(name: str) -> SimpleNamespace:
 def test_folded_waits_are_the_exact_ones(family: str) -> None:
     built = schedule(family, frontier_mesh(2))
     folded, exact = (step(built, exact=exact) for exact in (False, True))
-    ours, theirs = (resampled(each, slowed(each, 1.1)).waited_s for each in (folded, exact))
+    ours, theirs = (resampled_waits(each, slowed(each, 1.1)) for each in (folded, exact))
     assert ours.keys() == theirs.keys()
     for name in ours:
         assert ours[name] == pytest.approx(theirs[name], rel=1e-9)
