@@ -28,6 +28,13 @@ from simfrontier.answers.accuracy.published_runs.facts import JobFacts as JobFac
 from simfrontier.answers.accuracy.published_runs.fit import load_parameters as load_parameters
 from simfrontier.answers.accuracy.published_runs.job import Job as Job, job_of as job_of
 from simfrontier.answers.accuracy.published_runs.left_out import step_factor as step_factor, sure_lead as sure_lead
+from simfrontier.answers.accuracy.published_runs.listed import (
+    ListedRun as ListedRun,
+    find_runs as find_runs,
+    listed_runs as listed_runs,
+    run_named as run_named,
+    runs_frame as runs_frame,
+)
 from simfrontier.answers.accuracy.published_runs.rates import Rate as Rate
 from simfrontier.answers.accuracy.published_runs.step import (
     JobStep as JobStep,

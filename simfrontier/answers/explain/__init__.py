@@ -8,4 +8,11 @@ from simfrontier.answers.explain.explanation import (
     TriedChange as TriedChange,
     Waits as Waits,
 )
+from simfrontier.answers.explain.published import (
+    RUNS as RUNS,
+    AgainstPublished as AgainstPublished,
+    ComparedJob as ComparedJob,
+    Difference as Difference,
+    is_of_runs as is_of_runs,
+)
 from simfrontier.answers.explain.run import explain as explain

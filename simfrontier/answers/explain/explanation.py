@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simfrontier.answers.explain.changes import Kind
+from simfrontier.answers.explain.published import AgainstPublished, Difference
 from simfrontier.answers.step import CriticalPath, PartDifference, TimeSpent, WhoWaited, part_words
 from simfrontier.base.arrays import Ints
 from simfrontier.base.errors import SimfrontierError
@@ -219,7 +220,8 @@ class Explanation:
     `ranking`: if no plan was requested, all plans that fit, by sequences per second, each compared with the next best;
     `left_out`: names of plans that were not compared, with reasons. `samples`: sequences per step. `given`: settings
     with which the scenario was loaded; `kept`: settings that express the result of the plan's search and are part of
-    all changes (to repeat a change, give `kept` and then the settings of the change).
+    all changes (to repeat a change, give `kept` and then the settings of the change). `published`: the comparison with
+    a published run, if one was requested.
     """
 
     title: str
@@ -241,6 +243,7 @@ class Explanation:
     left_out: tuple[tuple[str, str], ...]
     given: tuple[str, ...]
     kept: tuple[str, ...]
+    published: AgainstPublished | None = None
 
     def frame(self) -> pd.DataFrame:
         """Return the parts of the step time, the largest first. Columns: category (`spent`), kind, axes, level,
@@ -280,3 +283,13 @@ class Explanation:
         differences = () if self.against is None else self.against.differences
         rows = [{**asdict(each), "seconds": each.seconds, "axes": "+".join(each.axes)} for each in differences]
         return pd.DataFrame(rows, columns=columns)
+
+    def published_frame(self) -> pd.DataFrame:
+        """Return the differences from the published run, the largest first, with their factors, which multiply to
+        `published.predicted_ratio`; empty if there is no such run.
+        """
+        import pandas as pd
+
+        columns = [field.name for field in fields(Difference)]
+        differences = () if self.published is None else self.published.differences
+        return pd.DataFrame([asdict(each) for each in differences], columns=columns)

@@ -10,6 +10,7 @@ from dataclasses import replace
 from itertools import zip_longest
 from typing import Any
 
+from simfrontier.answers.accuracy import run_named
 from simfrontier.answers.explain.changes import Change, setting_text, what_ifs
 from simfrontier.answers.explain.explanation import (
     DoesNotFitError,
@@ -19,6 +20,8 @@ from simfrontier.answers.explain.explanation import (
     TriedChange,
     waits_of,
 )
+from simfrontier.answers.explain.job_groups import own_job_groups
+from simfrontier.answers.explain.published import against_published, is_of_runs
 from simfrontier.answers.search import GridSearcher, decided, only
 from simfrontier.answers.step import critical_path, differences, time_spent, who_waited, why_faster
 from simfrontier.answers.study import ScheduleCache, SimulatedCase, advice_on, shortage
@@ -37,6 +40,7 @@ def explain(
     *,
     devices: int | None = None,
     against: str | None = None,
+    measured: float | None = None,
     fidelity: Fidelity | None = None,
     what_if: bool = True,
     place: Place = HERE,
@@ -58,9 +62,10 @@ def explain(
 
     `plan`: by default the fastest of the scenario, and then `ranking` has every plan against the next best. `devices`:
     a size (default: the scenario's largest). `against`: another plan of the scenario, or a family by its name; by
-    default the best of the scenario's other plans. `fidelity`: by default the scenario's. `what_if`: whether to
-    simulate changes, at `place`. `progress` is called as each simulation ends, with a short text and how many
-    there are in all.
+    default the best of the scenario's other plans; or "runs": the nearest published run, or a published run by its name
+    ("end_to_end.csv line 2"), beside your own `measured` tokens per second and device, if you have them. `fidelity`: by
+    default the scenario's. `what_if`: whether to simulate changes, at `place`. `progress` is called as each simulation
+    ends, with a short text and how many there are in all.
 
     All times are in seconds, sizes in bytes. A plan that leaves options open is searched first, and what was found is
     kept in all changes. Plans that were not asked for by name and cannot run or do not fit are left out. Raises
@@ -69,6 +74,11 @@ def explain(
     """
     if plan is not None and against == plan:
         raise InputError(f"against: got {against!r}, the plan that is explained; allowed: another one")
+    run = against if is_of_runs(against, scenario.plans) else None
+    if run is not None:
+        against = None
+    elif measured is not None:
+        raise InputError("measured: is compared with published runs; allowed: beside against = runs")
     size, chosen = devices or max(scenario.file.run.devices), fidelity or scenario.file.run.fidelity
     plans = _Plans(scenario, size, chosen)
     names = [name for name in scenario.plans if name != against] if plan is None else [plan]
@@ -77,8 +87,8 @@ def explain(
         raise plans.errors[names[0]]
     mine = plans.timed[ours.case.name]
     tries = list(_possible(ours)) if what_if else []
-    rest = [name for name in scenario.plans if name not in (*names, against)] if against is None else []
-    total = len(names) + (against is not None) + len(rest) + len(tries)
+    rest = [name for name in scenario.plans if name not in names] if against is None and run is None else []
+    total = len(names) + len({against, run} - {None}) + len(rest) + len(tries)
 
     def report_progress(text: str) -> None:
         progress(text, total)
@@ -88,6 +98,10 @@ def explain(
     if against is not None:
         plans.run(against)
         report_progress(against)
+    published = None
+    if run is not None:
+        published = against_published(own_job_groups(ours.scenario, mine.plan, size), run_named(run), measured)
+        report_progress(published.run)
     plans.run_each(rest, report_progress)
     others = plans.others(mine.plan) if against is None else [plans.timed[against]]
     schedules = PerProcess(ScheduleCache, here=plans.searcher.schedule_cache)
@@ -113,6 +127,7 @@ def explain(
         left_out=tuple((name, _reason(error)) for name, error in plans.errors.items()),
         given=scenario.settings,
         kept=tuple(setting_text(key, value) for key, value in plans.kept[mine.plan].items()),
+        published=published,
     )
 
 

@@ -5,6 +5,7 @@ from simfrontier.interfaces.api.answers import (
     compare as compare,
     explain as explain,
     export as export,
+    runs as runs,
     simulate as simulate,
     tune as tune,
     validate as validate,

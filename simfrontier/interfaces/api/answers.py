@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from simfrontier.answers.accuracy import Validation, validate_files, validate_shipped
+from simfrontier.answers.accuracy import Validation, find_runs, runs_frame, validate_files, validate_shipped
 from simfrontier.answers.explain import Explanation, explain as explanation
 from simfrontier.answers.search import GridSearcher, TuningOutcome, Value, tune as search
 from simfrontier.answers.study import schedule_of, simulated
@@ -24,6 +24,9 @@ from simfrontier.interfaces.api.scenarios import USUAL_PLANS, Plans, load, new_s
 from simfrontier.interfaces.progress import asked
 
 Progress = Callable[..., None] | bool | None
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def simulate(
@@ -294,6 +297,7 @@ def explain(
     *,
     devices: int | None = None,
     against: str | None = None,
+    measured: float | None = None,
     fidelity: Fidelity | None = None,
     what_if: bool = True,
     jobs: int = 1,
@@ -305,7 +309,9 @@ def explain(
         scenario: as in `simulate`.
         plan: name of the plan to explain. Default: the fastest, and `.ranking` compares all.
         devices: number of devices. Default: the scenario's largest.
-        against: the plan to compare with. Default: the best other one.
+        against: the plan to compare with. Default: the best other one. `"runs"`: the nearest published run instead, or
+            the name of one, as in `runs`.
+        measured: your own tokens per second and device, beside published runs.
         fidelity: as in `simulate`.
         what_if: simulate changes of settings that may help, too; most of the time goes there.
         jobs: number of processes.
@@ -314,7 +320,8 @@ def explain(
     Returns:
         An `Explanation`: `.frame()` has a row per part of the step (`spent`, the category; `kind` of operation, `axes`
             and `level` of the network; `seconds`, `share`, `calls`, `words`), `.changes_frame()` a row per simulated
-            change with its saving and `settings`; `.against` is the comparison with the other plan.
+            change with its saving and `settings`; `.against` is the comparison with the other plan, `.published` that
+            with a published run, and `.published_frame()` has a row per difference with its `factor`.
 
     Raises:
         InputError: for an invalid plan, size or fidelity.
@@ -330,11 +337,37 @@ def explain(
             given.name(plan),
             devices=given.size(devices),
             against=given.name(against, "against"),
+            measured=measured,
             fidelity=given.fidelity(fidelity),
             what_if=what_if,
             place=Local(jobs=given.jobs(jobs)),
             progress=report if callable(progress) else lambda stage, total: report(stage, total=total),
         )
+
+
+def runs(model: str | None = None, machine: str | None = None) -> pd.DataFrame:
+    """List published training runs beside their predictions.
+
+    Args:
+        model: name of a model, or a part of one, such as "llama-3-70b". Default: all.
+        machine: name of a machine, or a part of one, such as "h100". Default: all.
+
+    Returns:
+        A DataFrame with a row per run: `run` (file and line), `model` (as its source writes it) and `shape` (its name
+            in the catalog), `machine` and `stack` (that it is simulated with), `system` and `plan` (as the source
+            writes them), `devices`, `batch` (sequences of a step), `sequence`, `precision`; `tokens_per_s_per_device`
+            and `tflops_per_device` (the model's, without recomputation) as measured, `value` and `unit` as printed;
+            `predicted`: tokens per second and device by a fit that has not seen the run's machine, with the ends of its
+            90 % interval, `low` and `high`, and its `error` (predicted / measured - 1); `source`.
+
+    Raises:
+        InputError: if there is no such run.
+
+    Example:
+        >>> import simfrontier as sf
+        >>> sf.runs("llama-3-70b", "h100")[["run", "plan", "tokens_per_s_per_device", "predicted"]]
+    """
+    return runs_frame(find_runs(given.name(model, "model"), given.name(machine, "machine")))
 
 
 def validate(

@@ -24,6 +24,13 @@ Settings = Annotated[
 ]
 Plans = Annotated[str | None, typer.Option(help="plans to run, e.g. 'zero3; tp 8 pp 2' (default: the scenario's)")]
 Devices = Annotated[str | None, typer.Option(help="sizes to run, e.g. 8,64,384 (default: the scenario's)")]
+MachineName = Annotated[
+    str | None, typer.Option(help="machine, instead of a scenario, e.g. lumi-g (default with --model: frontier)")
+]
+ModelName = Annotated[str | None, typer.Option(help="model, instead of a scenario, e.g. gpt-13b")]
+Batch = Annotated[
+    str | None, typer.Option(help="sequences of a step, or its tokens, the same for all plans, e.g. 512 or 4M")
+]
 Fidelity = Annotated[
     Literal["analytic", "flow", "chunk"] | None,
     typer.Option(
@@ -91,6 +98,11 @@ def load(
     InputError."""
     changes = dict(map(parse_setting, settings or ()))
     return load_scenario(scenario, changes, plans_of(plans), sizes_of(devices), laid_out)
+
+
+def with_batch(settings: list[str] | None, batch: str | None) -> list[str]:
+    """Return the settings of --set, with that of --batch."""
+    return [*(settings or ()), *(() if batch is None else (f"training.batch={batch}",))]
 
 
 def refuse(given: Mapping[str, object], why: str) -> None:

@@ -19,7 +19,8 @@ from simfrontier.base.extras import Verb, added
 ABOUT: Final = "Simulate large-model training plans on HPC systems, and explain which plan is the fastest."
 OWN: Final = (
     *("compare", "serve", "list", "import-job", "run", "show", "check", "calibrate", "export", "import", "replay"),
-    *("crosscheck", "validate", "tune", "sweep", "explain", "goodput", "algorithms", "topology", "schema", "doctor"),
+    *("crosscheck", "validate", "tune", "sweep", "explain", "runs", "goodput", "algorithms", "topology", "schema"),
+    "doctor",
 )  # without those of extras, in the order of --help
 OF_PYTHON: Final = ("import", "list")  # modules and functions of these verbs end in an underscore
 

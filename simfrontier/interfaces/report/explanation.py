@@ -28,8 +28,9 @@ from simfrontier.answers.step import (
 )
 from simfrontier.answers.study import versions
 from simfrontier.base.arrays import Floats
+from simfrontier.interfaces.report.against_runs import explained_table, rate_words, rates_table, ratio_words
 from simfrontier.interfaces.report.phrases import percent, quantity, signed_seconds
-from simfrontier.interfaces.report.render import page_of
+from simfrontier.interfaces.report.render import page_of, said
 from simfrontier.interfaces.report.table import Table, with_total
 from simfrontier.interfaces.report.theme import CODEC, IDLE, SECONDS, Figure, axis, figure, rows, told_bars
 
@@ -353,6 +354,13 @@ def ranking_table(it: Explanation) -> Table:
     return Table(f"The {len(it.ranking)} plans, each against the next best", heads, rows, words=("plan",))
 
 
+def published_sentences(it: Explanation) -> list[str]:
+    """Return the sentences on a plan beside a published run; empty if it was not compared with one."""
+    if it.published is None:
+        return []
+    return said("explain", "published", it.published, it.device_word, rate_words, ratio_words)
+
+
 def explanation_page(it: Explanation) -> str:
     """Return the page as text; the same explanation gives the same text."""
     figures = {
@@ -377,6 +385,9 @@ def explanation_page(it: Explanation) -> str:
         steps=parts_table(it.plan, it.time),
         waits=waits_table(it.waits),
         differences=differences_table(it, it.against) if it.against else None,
+        told=published_sentences(it),
+        rates=rates_table(it.published, it.device_word) if it.published else None,
+        explained=explained_table(it.published) if it.published else None,
         ranking=ranking_table(it),
         figures=figures,
         versions=versions(),

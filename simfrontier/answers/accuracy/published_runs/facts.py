@@ -11,6 +11,7 @@ from simfrontier.core.plan import TensorOptions
 from simfrontier.core.workload import GptShape, known_models
 from simfrontier.inputs.scenario import Case, Scenario
 
+SAME_SIZE: Final = 0.02  # by which parameters of one model may differ: heads, positions, multi-token prediction
 SAME_TABLE: Final = 1.1  # factor between vocabularies of one model, which are padded in more than one way
 NOT_OF_MODEL: Final = (
     "name",
@@ -56,6 +57,13 @@ class JobFacts:
     def tokens(self) -> int:
         """Tokens of a step."""
         return self.batch * self.sequence
+
+    def is_of_model(self, other: JobFacts) -> bool:
+        """Return whether another job trains the same model, so that tokens of the two are alike."""
+        if self.shape and self.shape == other.shape:
+            return self.lora_rank == other.lora_rank
+        of_size = self.layers == other.layers and abs(math.log(self.billions / other.billions)) < SAME_SIZE
+        return of_size and self.lora_rank == other.lora_rank
 
     def tokens_per_s_per_device(self, step_s: float) -> float:
         """Return the rate of a step of `step_s` seconds, in tokens per second and device."""

@@ -21,19 +21,15 @@ MAIN: Final = Path("frontier-20b")  # shipped
 
 def compare(
     scenario: Annotated[Path | None, typer.Argument(help="scenario file (TOML; default: the main scenario)")] = None,
-    machine: Annotated[
-        str | None, typer.Option(help="machine, instead of a scenario, e.g. lumi-g (default with --model: frontier)")
-    ] = None,
-    model: Annotated[str | None, typer.Option(help="model, instead of a scenario, e.g. gpt-13b")] = None,
+    machine: options.MachineName = None,
+    model: options.ModelName = None,
     plans: Annotated[
         str | None,
         typer.Option(help="plans, e.g. 'zero3; hsdp; tp 8 pp 2; tp 8 pp 2 vp 4' (default: the scenario's)"),
     ] = None,
     devices: options.Devices = None,
     nodes: Annotated[str | None, typer.Option(help="sizes in nodes, instead of --devices, e.g. 1,8,48")] = None,
-    batch: Annotated[
-        str | None, typer.Option(help="sequences of a step, or its tokens, the same for all plans, e.g. 512 or 4M")
-    ] = None,
+    batch: options.Batch = None,
     set_: options.Settings = None,
     out: Annotated[
         Path | None,
@@ -50,8 +46,7 @@ def compare(
     another one, with a page; or --model, --plans, --devices or --nodes, and --batch. MFU is the model's FLOPs, without
     recomputation, over the device's nominal peak; the 90 % interval is that of published runs."""
     place = options.place_of(jobs, scheduler, slurm, dashboard)
-    settings = [*(set_ or ()), *(() if batch is None else (f"training.batch={batch}",))]
-    loaded = _scenario(scenario, machine, model, plans, _Sizes(devices, nodes), settings)
+    loaded = scenario_asked(scenario, machine, model, plans, Sizes(devices, nodes), options.with_batch(set_, batch))
     where = str(scenario or loaded.name)
     if model is not None and out is None:
         answer_scenario(loaded, where, place)
@@ -59,21 +54,22 @@ def compare(
         run_scenario(loaded, where, out, place)
 
 
-class _Sizes(NamedTuple):
+class Sizes(NamedTuple):
     """Sizes as text: in devices, or in nodes."""
 
     devices: str | None
     nodes: str | None
 
 
-def _scenario(
+def scenario_asked(
     scenario: Path | None,
     machine: str | None,
     model: str | None,
     plans: str | None,
-    sizes: _Sizes,
+    sizes: Sizes,
     settings: list[str],
 ) -> Scenario:
+    """Return the scenario of a file, or of a machine, a model, plans and sizes. Raises InputError."""
     if machine is None and model is None:
         if sizes.nodes is not None:
             raise InputError(f"got {sizes.nodes!r}; allowed: with --model; of a scenario --devices", where="--nodes")

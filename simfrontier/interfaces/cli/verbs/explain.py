@@ -8,19 +8,29 @@ from typing import Annotated, Any
 
 import typer
 
-from simfrontier.answers.explain import Explanation, PlanComparison, explain as explanation_of
+from simfrontier.answers.explain import (
+    AgainstPublished,
+    Explanation,
+    PlanComparison,
+    explain as explanation_of,
+    is_of_runs,
+)
 from simfrontier.answers.forecast import forecast_explain
+from simfrontier.base.errors import InputError
 from simfrontier.base.wholefile import ensure_writable
 from simfrontier.interfaces.cli import options
 from simfrontier.interfaces.cli.console import console, print_json, say, say_written, tell, write_page
 from simfrontier.interfaces.cli.options import announce
+from simfrontier.interfaces.cli.verbs.compare import Sizes, scenario_asked
 from simfrontier.interfaces.progress import progress
+from simfrontier.interfaces.report.against_runs import explained_table, rates_table
 from simfrontier.interfaces.report.explanation import (
     LITTLE,
     differences_table,
     explanation_page,
     first_that_fits,
     parts_table,
+    published_sentences,
     ranking_table,
     shares_of,
     waits_table,
@@ -30,17 +40,40 @@ from simfrontier.interfaces.report.table import Table
 
 
 def explain(
-    scenario: options.ScenarioPath,
+    scenario: Annotated[Path | None, typer.Argument(help="scenario file (TOML), unless there is a --model")] = None,
+    machine: options.MachineName = None,
+    model: options.ModelName = None,
     plan: Annotated[
-        str | None, typer.Option(help="plan to explain (default: the fastest, with all plans compared)")
+        str | None,
+        typer.Option(
+            help="plan to explain (default: the fastest, with all plans compared); with --model e.g. tp 8 pp 2"
+        ),
     ] = None,
-    against: Annotated[str | None, typer.Option(help="plan to compare with (default: the best of the others)")] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            help="plan to compare with (default: the best of the others); or runs, the nearest published run; or the "
+            "name of one in `simfrontier runs`"
+        ),
+    ] = None,
+    measured: Annotated[
+        float | None,
+        typer.Option(
+            min=1e-3, help="your own tokens/s per device, beside --against runs: how much is left unexplained"
+        ),
+    ] = None,
     devices: Annotated[int | None, typer.Option(help="size to explain (default: the scenario's largest)")] = None,
+    nodes: Annotated[int | None, typer.Option(help="size in nodes, with --model")] = None,
+    batch: options.Batch = None,
     set_: options.Settings = None,
     fidelity: options.Fidelity = None,
     what_if: Annotated[
-        bool, typer.Option("--what-if/--no-what-if", help="simulate possible improvements: links, overlap, codecs ...")
-    ] = True,
+        bool | None,
+        typer.Option(
+            "--what-if/--no-what-if",
+            help="simulate possible improvements: links, overlap, codecs ... (default: unless --against runs)",
+        ),
+    ] = None,
     jobs: options.Jobs = None,
     scheduler: options.Scheduler = None,
     slurm: options.Slurm = None,
@@ -50,11 +83,22 @@ def explain(
     yes_large: options.YesLarge = False,
 ) -> None:
     """Explain a plan's step time: where it goes, what would help most (each change simulated), and how it differs from
-    the next best or another plan. Exit code 1 if the plan does not fit into memory."""
+    the next best or another plan, or from a published run. Exit code 1 if the plan does not fit into memory."""
     plan, against = options.one_plan("--plan", plan), options.one_plan("--against", against)
     place = options.place_of(jobs, scheduler, slurm, dashboard)
-    loaded = options.load(scenario, set_, None, devices, laid_out=False)
-    announce(forecast_explain(loaded, plan, against, fidelity, what_if), str(scenario), yes_large)
+    settings = options.with_batch(set_, batch)
+    if model is None and machine is None and nodes is None:
+        if scenario is None:
+            raise InputError("got no scenario; allowed: a scenario file, or --model and --devices or --nodes")
+        loaded = options.load(scenario, settings, None, devices, laid_out=False)
+    else:
+        sizes = Sizes(*(None if size is None else str(size) for size in (devices, nodes)))
+        loaded = scenario_asked(scenario, machine, model, plan, sizes, settings)
+        plan, devices = plan and next(iter(loaded.plans)), None
+    of_runs = is_of_runs(against, loaded.plans)
+    what_if = not of_runs if what_if is None else what_if
+    other = plan if of_runs else against
+    announce(forecast_explain(loaded, plan, other, fidelity, what_if), loaded.where, yes_large)
     if out is not None:
         ensure_writable(out)
     with progress("simulating") as report:
@@ -63,6 +107,7 @@ def explain(
             plan,
             devices=devices,
             against=against,
+            measured=measured,
             fidelity=fidelity,
             what_if=what_if,
             place=place,
@@ -88,6 +133,7 @@ def explanation_document(explanation: Explanation) -> dict[str, Any]:
         "parts": [asdict(part) for part in explanation.time.parts],
         "changes": [asdict(change) for change in explanation.changes],
         "against": _comparison(explanation.against),
+        "published": _published(explanation.published),
         "ranking": [
             {
                 "plan": each.plan,
@@ -118,12 +164,20 @@ def _comparison(other: PlanComparison | None) -> dict[str, Any] | None:
     }
 
 
+def _published(it: AgainstPublished | None) -> dict[str, Any] | None:
+    ratios = ("predicted_ratio", "measured_ratio", "unexplained", "is_within_error")
+    return None if it is None else {**asdict(it), **{name: getattr(it, name) for name in ratios}}
+
+
 # ── for a person ──
 
 
 def print_explanation(it: Explanation, out: Path | None) -> None:
     """Print the tables and sentences of an explanation."""
     say("explain", "headline", it, shares_of(it.time), before=f"{it.title} ({it.fidelity}). ")
+    if it.published is not None:
+        tell(rates_table(it.published, it.device_word), explained_table(it.published))
+        tell(*published_sentences(it))
     if it.kept:
         tell(f"Found by its search and kept in all changes: {set_options(it.kept)}")
     tell(parts_table(it.plan, it.time))

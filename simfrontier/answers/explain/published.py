@@ -1,0 +1,276 @@
+"""A job beside the nearest published run: what both should take, and which differences explain how much."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any, Final, Literal
+
+from simfrontier.answers.accuracy import JobFacts, ListedRun, job_of, listed_runs, run_named, step_factor
+from simfrontier.answers.explain.job_groups import GROUPS, Group, JobGroups, job_groups
+from simfrontier.base.errors import InputError, nearest, shown
+
+RUNS: Final = "runs"  # what a plan is explained against, for the nearest of all published runs
+MOST_NEAR: Final = 5  # runs that are named
+MAKES: Final = {  # distance of two jobs that differ in it; of numbers for each doubling
+    "experts or adapters in only one": 16.0,
+    "parameters": 4.0,
+    "peak of a device": 4.0,
+    "machine of the same devices": 0.5,
+    "precision": 1.0,
+    "recomputation": 0.5,
+    "software stack": 0.5,
+    "family of the data axes": 0.25,
+    "devices": 0.5,
+    "sequence": 0.5,
+    "tokens per device and step": 0.25,
+    "degree of the grid": 0.25,
+}
+Unit = Literal["tokens/s", "TFLOPS"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedJob:
+    """One of two compared jobs. `predicted`: its rate per device, with the ends of the 90 % interval of a measurement,
+    `low` and `high`; `measured` (None: not known), all in tokens per second or the model's TFLOPS."""
+
+    facts: JobFacts
+    machine: str
+    stack: str
+    predicted: float
+    low: float
+    high: float
+    measured: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """Groups of settings that differ, in words (`what`), with the settings that differ, by dotted key, in your job and
+    in theirs. `factor`: rate with your settings relative to theirs, the geometric mean of two orders: from your job,
+    groups change to theirs one after the other, and in the opposite order.
+    """
+
+    what: str
+    yours: Mapping[str, Any]
+    theirs: Mapping[str, Any]
+    factor: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgainstPublished:
+    """A job (`yours`) beside a published run (`theirs`) of this name, with the value as printed and the source; rates
+    per device in `unit`: tokens/s if both are of one model, else the model's TFLOPS.
+
+    `distance`: of the run from the job (`MAKES`), and `others`, the next nearest. `differences`: their factors multiply
+    to `predicted_ratio`, the largest first. `error`: factor within which nine of ten measured ratios of two such jobs
+    are of the predicted one.
+    """
+
+    run: str
+    title: str
+    printed: str
+    source: str
+    unit: Unit
+    yours: ComparedJob
+    theirs: ComparedJob
+    distance: float
+    others: tuple[tuple[str, float], ...]
+    differences: tuple[Difference, ...]
+    error: float
+
+    @property
+    def predicted_ratio(self) -> float:
+        """Your predicted rate relative to theirs."""
+        return self.yours.predicted / self.theirs.predicted
+
+    @property
+    def measured_ratio(self) -> float | None:
+        """Your measured rate relative to theirs; None if yours is not known."""
+        mine, theirs = self.yours.measured, self.theirs.measured
+        return None if mine is None or theirs is None else mine / theirs
+
+    @property
+    def unexplained(self) -> float | None:
+        """Factor that is left: the measured ratio relative to the predicted one; None if yours was not measured."""
+        return None if self.measured_ratio is None else self.measured_ratio / self.predicted_ratio
+
+    @property
+    def is_within_error(self) -> bool | None:
+        """Return whether what is left is within the model's error of such a ratio."""
+        left = self.unexplained
+        return None if left is None else 1.0 / self.error <= left <= self.error
+
+
+def is_of_runs(name: str | None, plans: Collection[str]) -> bool:
+    """Return whether a name is that of published runs, or of one, and of no plan. Raises InputError for a line of their
+    tables that is no run."""
+    if name is None or name in plans:
+        return False
+    if name != RUNS and run_named(name) is None:
+        if ".csv" not in name:
+            return False
+        raise InputError(
+            f"against: no published run {shown(name)}; {nearest(name, [run.name for run in listed_runs()])}"
+        )
+    return True
+
+
+def against_published(mine: JobGroups, run: ListedRun | None, measured: float | None = None) -> AgainstPublished:
+    """Compare a job with a published run (None: the nearest). `measured`: the job's own tokens per second and device.
+    Raises InputError."""
+    near = sorted(((distance(mine, each), each) for each in listed_runs()), key=lambda pair: pair[0])
+    chosen = near[0][1] if run is None else run
+    theirs = job_groups(job_of(chosen.run))
+    of_model = mine.facts.is_of_model(theirs.facts)
+    half = math.log(step_factor(mine.peak_flops_per_s, mine.model))
+    own, other = (_Rate(job.facts, of_model) for job in (mine, theirs))
+    own_measured = None if measured is None else measured * (1.0 if of_model else mine.facts.token_gflops / 1e3)
+    return AgainstPublished(
+        run=chosen.name,
+        title=chosen.run.title,
+        printed=f"{chosen.run['value']} {chosen.run.unit}",
+        source=chosen.run["source"] or chosen.run["system"],
+        unit="tokens/s" if of_model else "TFLOPS",
+        yours=_compared(mine, own.of(mine.step_s), half, own_measured),
+        theirs=_compared(theirs, other.of(theirs.step_s), math.log(chosen.factor), other.of(chosen.row.measured_s)),
+        distance=distance(mine, chosen),
+        others=tuple((each.name, far) for far, each in near if each is not chosen)[: MOST_NEAR - 1],
+        differences=tuple(_differences(mine, theirs, of_model)),
+        error=math.exp(math.hypot(half, math.log(chosen.factor))),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Rate:
+    """Rate of a job per device: tokens per second, or the model's TFLOPS."""
+
+    facts: JobFacts
+    in_tokens: bool
+
+    def of(self, step_s: float) -> float:
+        facts = self.facts
+        return facts.tokens_per_s_per_device(step_s) if self.in_tokens else facts.tflops_per_device(step_s)
+
+
+def _compared(job: JobGroups, predicted: float, half: float, measured: float | None) -> ComparedJob:
+    low, high = predicted / math.exp(half), predicted * math.exp(half)
+    return ComparedJob(
+        facts=job.facts,
+        machine=job.machine,
+        stack=job.stack,
+        predicted=predicted,
+        low=low,
+        high=high,
+        measured=measured,
+    )
+
+
+def distance(mine: JobGroups, run: ListedRun) -> float:
+    """Return how far a published run is from a job: the sum of what differs, weighted by `MAKES`."""
+    own, other, row = mine.facts, run.facts, run.row
+    peaks = mine.peak_flops_per_s / (row.peak_tflops * 1e12)
+    same_device = abs(math.log(peaks)) < 1e-3
+    doublings = {
+        "parameters": [0.0 if own.is_of_model(other) else own.billions / other.billions],
+        "peak of a device": [1.0 if same_device else peaks],
+        "devices": [own.devices / other.devices],
+        "sequence": [own.sequence / other.sequence],
+        "tokens per device and step": [own.tokens / own.devices / other.tokens * other.devices],
+        "degree of the grid": [
+            getattr(own, axis) / getattr(other, axis) for axis in ("tensor", "pipeline", "context", "expert")
+        ],
+    }
+    differ = {
+        "experts or adapters in only one": mine.model != row.model or bool(own.lora_rank) != bool(other.lora_rank),
+        "machine of the same devices": mine.machine != row.machine,
+        "precision": own.precision != other.precision,
+        "recomputation": own.checkpointing != other.checkpointing,
+        "software stack": mine.stack != row.stack,
+        "family of the data axes": own.data != other.data,
+    }
+    far = sum(MAKES[name] * abs(math.log2(each)) for name, ratios in doublings.items() for each in ratios if each)
+    return far + sum(MAKES[name] for name, is_other in differ.items() if is_other)
+
+
+# ── which differences explain how much ──
+
+
+def _differences(mine: JobGroups, theirs: JobGroups, in_tokens: bool) -> list[Difference]:
+    """Return the differences of two jobs with their factors, the largest first."""
+    found = []
+    for names, factor in _Path(mine, theirs, in_tokens).factors().items():
+        yours, other = (_flat({name: job.groups[name] for name in names}) for job in (mine, theirs))
+        keys = [key for key in dict.fromkeys((*yours, *other)) if yours.get(key) != other.get(key)]
+        settings = ({key: each[key] for key in keys if key in each} for each in (yours, other))
+        what = " and ".join(GROUPS[name] for name in names)
+        found.append(Difference(what=what, yours=next(settings), theirs=next(settings), factor=factor))
+    return sorted(found, key=lambda each: -abs(math.log(each.factor)))
+
+
+def _flat(tables: Mapping[str, Any], place: str = "") -> dict[str, Any]:
+    """Return the values of nested tables by dotted key."""
+    out: dict[str, Any] = {}
+    for key, value in tables.items():
+        name = f"{place}.{key}" if place else key
+        out |= _flat(value, name) if isinstance(value, Mapping) else {name: value}
+    return out
+
+
+Taken = frozenset[Group]
+Groups = tuple[Group, ...]
+
+
+class _Path:
+    """Jobs between two: some groups of settings are of the first job, the groups that are `taken` of the second."""
+
+    def __init__(self, first: JobGroups, second: JobGroups, in_tokens: bool) -> None:
+        self.first, self.second, self.in_tokens = first, second, in_tokens
+        self.differing = tuple(name for name in GROUPS if first.groups[name] != second.groups[name])
+        self._rates: dict[Taken, float | None] = {
+            Taken(): self._rate_of(first),
+            Taken(self.differing): self._rate_of(second),
+        }
+
+    def factors(self) -> dict[Groups, float]:
+        """Return the factor of each group of settings, or of several groups that only change together: the rate with
+        those of the first job relative to the rate with those of the second."""
+        units: list[Groups] = [(name,) for name in self.differing]
+        while True:
+            there = self._walk(units)
+            back = self._walk([*reversed(there)])
+            if len(back) == len(there):
+                return {names: math.sqrt(factor * back[names]) for names, factor in there.items()}
+            units = [*reversed(back)]
+
+    def _walk(self, units: Sequence[Groups]) -> dict[Groups, float]:
+        """Change units one after the other, as far as the jobs can be laid out: else the next one first, or as few
+        together as can."""
+        taken, left, out = Taken(), list(units), {}
+        while left:
+            chosen = next(some for some in _some(left) if self._rate(taken.union(*some)) is not None)
+            after = taken.union(*chosen)
+            out[tuple(name for name in GROUPS if name in after - taken)] = self._known(taken) / self._known(after)
+            taken, left = after, [unit for unit in left if unit not in chosen]
+        return out
+
+    def _rate(self, taken: Taken) -> float | None:
+        if taken not in self._rates:
+            job = self.first.with_groups(self.second, taken)
+            self._rates[taken] = None if job is None else self._rate_of(job)
+        return self._rates[taken]
+
+    def _known(self, taken: Taken) -> float:
+        rate = self._rate(taken)
+        assert rate is not None, "jobs of a walk can be laid out"
+        return rate
+
+    def _rate_of(self, job: JobGroups) -> float:
+        return _Rate(job.facts, self.in_tokens).of(job.step_s)
+
+
+def _some(units: Sequence[Groups]) -> Iterator[tuple[Groups, ...]]:
+    """Yield each unit alone, then each two of them, and so on."""
+    for count in range(1, len(units) + 1):
+        yield from combinations(units, count)
