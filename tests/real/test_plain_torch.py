@@ -10,13 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from simfrontier.answers.profiled_job import replayed
 from simfrontier.core.workload import GptShape
-from simfrontier.inputs.profiler import Job, read_job
+from simfrontier.inputs.profiler import Job, platform_of, read_job
 from tests.invoke import ROOT
-from tests.real.ranks import free_port
+from tests.real.ranks import free_port, run_ranks
 
 pytest.importorskip("torch")
 
+TUTORIAL = ROOT / "docs" / "own-job"
 SIZES, SMALL = "= 4, 512, 8, 1024, 128, 2\n", "= 2, 32, 2, 64, 16, 2\n"
 MODEL = GptShape(
     name="small",
@@ -32,12 +34,12 @@ MODEL = GptShape(
 LIMIT_S = 240.0
 
 
-def job_of(wrap: str, folder: Path, ranks: int = 2) -> Job:
+def job_of(wrap: str, folder: Path, sizes: str = SMALL, ranks: int = 2) -> Job:
     """The job of the traces of so many ranks."""
-    text = (ROOT / "docs" / "own-job" / "train.py").read_text(encoding="utf-8")
+    text = (TUTORIAL / "train.py").read_text(encoding="utf-8")
     assert text.count(SIZES) == 1
     script, port = folder / "train.py", free_port()
-    script.write_text(text.replace(SIZES, SMALL), encoding="utf-8")
+    script.write_text(text.replace(SIZES, sizes), encoding="utf-8")
     place = {"WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
     started = [
         subprocess.Popen(
@@ -80,3 +82,15 @@ def test_fsdp2_gathers_blocks_twice_and_scatters_them_once(tmp_path: Path) -> No
     gathered = [elements for kind, elements in found if kind == "all_gather"]
     assert sum(scattered) == MODEL.num_parameters
     assert sum(gathered) == 2 * sum(scattered) - scattered[-1]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("wrap", ["fsdp2", "ddp"])
+def test_a_replay_by_calls_measured_just_before_is_near_the_traced_step(tmp_path: Path, wrap: str) -> None:
+    """Within 11 % in rounds on a shared computer; a box whose load changes in between shows here."""
+    box = tmp_path / "box.toml"
+    sizes = ("--sizes", "4KiB,1MiB,4MiB,16MiB,32MiB", "--iterations", "6")
+    assert set(run_ranks([["measure", "--out", str(box), *sizes]] * 2, LIMIT_S).codes) == {0}
+    job = job_of(wrap, tmp_path, SIZES)
+    on = platform_of(str(TUTORIAL / "gpt.toml"), {"library.calibration": str(box)}, "--machine")
+    assert replayed(job, on).step_s == pytest.approx(job.measured_s, rel=0.25)
