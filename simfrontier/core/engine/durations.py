@@ -48,9 +48,9 @@ class Durations:
         """Return the seconds that a program call takes in addition to its ops."""
         return 0.0
 
-    def added_to_calls(self, role: int, nodes: Sequence[int]) -> Floats | float:
-        """Return `added_to_call` of several equal program calls [num_rows, num_nodes, num_variations]."""
-        return 0.0
+    def added_to_calls(self, role: int, nodes: Sequence[int]) -> Floats:
+        """Return `added_to_call` of several equal program calls [num_rows or 1, num_nodes, num_variations or 1]."""
+        return np.zeros((1, len(nodes), 1))
 
     def call_key(self, role: int, node: int) -> Hashable:
         """Return a key that is equal for two program calls if their ops have equal durations."""

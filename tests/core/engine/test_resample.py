@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from simfrontier.core.collectives import load_library
 from simfrontier.core.engine import Fidelity, RoleTimeline, SimulatedStep, Timeline, simulate_step
+from simfrontier.core.engine.durations import SimulatedDurations
 from simfrontier.core.engine.resample import DurationFactors, _SampledDurations, resampled_s
 from simfrontier.core.engine.step_path import StepPath
 from simfrontier.core.machine import load_machine
@@ -175,3 +176,6 @@ def test_layers_in_one_go_take_as_long_as_one_by_one(tensor: int, apart: bool) -
     one_by_one = np.max([end.max(axis=0) for *_, end in path.passed()], axis=0)
     assert sum(1 for _ in path.passed(in_runs=True)) < sum(1 for _ in path.passed())
     assert resampled_s(done, varied) == pytest.approx(one_by_one, rel=1e-12)
+
+    without_noise = SimulatedDurations(done.pricing, done.roles, 1, lambda op, _: np.full((1, 1), 2.0))
+    assert StepPath(without_noise).step_s() == pytest.approx(2.0 * done.step_s, rel=1e-9)
