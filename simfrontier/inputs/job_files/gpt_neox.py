@@ -86,7 +86,6 @@ def read(path: Path, document: Mapping[str, Any]) -> JobFile:
     _take_attention(fields)
     fields.leave(NOT_MODELLED)
     if "model.num_layers" in fields.found:
-        fields.put("model.name", "gpt-neox", "num_layers", fields.value("model.num_layers"))
         fields.assume({"model.causal": True, **DEFAULTS}, "GPT-NeoX's default")
         fields.assume({"stack": "gpt-neox-rocm6"}, "assumed: GPT-NeoX, or the nearest measured")
     if fields.value("model.experts") is None:

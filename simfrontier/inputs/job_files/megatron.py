@@ -84,6 +84,7 @@ ARGUMENTS: Final[Table] = {
     "num_experts": "model.experts",
     "seq_length": "model.sequence",
     "vocab_size": "model.vocabulary",
+    "use_rotary_position_embeddings": ("model.positions", {True: "rotary", False: None}),
     "swiglu": ("model.gated", IF_TRUE),
     "disable_bias_linear": ("model.biases", NOT),
     "add_bias_linear": "model.biases",
@@ -159,7 +160,7 @@ def read(path: Path, document: Mapping[str, Any]) -> JobFile:
         if fields.value("model.experts") is None and "hidden_dropout" not in document:
             fields.assume({"model.dropout": True}, default)
         elif fields.value("model.experts") is not None:
-            fields.assume({"model.experts_per_token": 2}, default)
+            fields.assume({"model.experts_per_token": 2, "plan.dispatch": "all_gather"}, default)
     fields.leave(NOT_MODELLED)
     return fields.done(TITLE)
 

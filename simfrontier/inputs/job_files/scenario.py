@@ -21,10 +21,10 @@ from simfrontier.inputs.scenario.words import PLAN_KEYS, completed
 
 SIZES: Final = ("num_layers", "hidden", "heads", "vocabulary", "sequence")  # without which a model is none
 ASSUMED: Final[Mapping[str, tuple[Any, str]]] = {
-    "model.precision": ("bf16", "assumed"),
+    "model.precision": ("bf16", "assumed: the usual type of training"),
     "model.attention": ("fused", "assumed: FlashAttention"),
     "model.checkpointing": ("full", "assumed: every layer is recomputed; or selective, none"),
-    "training.micro_batch": (1, "assumed"),
+    "training.micro_batch": (1, "assumed: sequences of a device"),
 }
 GRID: Final = {PLAN_KEYS[short]: short for short in ("tp", "pp", "vp", "cp", "ep")}
 NEEDS: Final = {"order": "pipeline", "sequence_parallel": "tensor"}  # axes without which a key means nothing
@@ -66,6 +66,7 @@ def import_job(paths: Sequence[Path], wanted: Wanted) -> ImportedJob:
     found = _together(files, wanted.settings)
     _require_model(found, files)
     machine = load_machine(wanted.machine)
+    lacking = _without_narrow_products(found, machine)
     sizes = _devices(found, wanted, machine)
     document, sources = _document(found, wanted, machine, sizes)
     scenario = _checked(document, sources, str(paths[0]))
@@ -78,7 +79,7 @@ def import_job(paths: Sequence[Path], wanted: Wanted) -> ImportedJob:
         for key, each in sources.items()
         if each.yields
     )
-    notes = _notes(files)
+    notes = (*lacking, *_notes(files))
     read_from = ", ".join(f"{file.path.name} ({file.title})" for file in files)
     lines = [wrap(each, WIDTH, subsequent_indent="  ") for each in (f"Imported from {read_from}.", *notes)]
     head = comment("\n".join(chain.from_iterable(lines)))
@@ -115,6 +116,20 @@ def _require_model(found: Mapping[str, Found], files: Sequence[JobFile]) -> None
     raise InputError(f"does not say the model's {', '.join(lacking)}; allowed: {keys}", where=where)
 
 
+def _without_narrow_products(found: dict[str, Found], machine: Machine) -> tuple[str, ...]:
+    """Drop a type of products that the machine has not, such as FP8 on MI250X, unless the user asks for it; return a
+    sentence that says so."""
+    narrow = found.get("model.linear_precision")
+    if narrow is None or narrow.file == SET:
+        return ()
+    try:
+        machine.matmul(narrow.value)
+    except InputError:
+        del found["model.linear_precision"]
+        return (f"Left out: {narrow.words}, as {machine.name} has no such products: they are in model.precision.",)
+    return ()
+
+
 def _devices(found: dict[str, Found], wanted: Wanted, machine: Machine) -> Found:
     """Return the number of devices: the user's, or that of the files. Raises InputError without any."""
     ranks = found.pop("job.devices", None)
@@ -144,9 +159,10 @@ def _document(
     plan = {key: each for key, each in found.items() if key.startswith(("plan.", "data."))}
     rest = {key: each for key, each in found.items() if key not in plan}
     rest.setdefault("model.name", Found(value=wanted.name, file="", field="", words=""))
+    title = f"{rest['model.name'].value} on {Path(wanted.machine).stem.capitalize()}"
+    said = {"name": wanted.name, "title": title, "machine.name": wanted.machine}
     sources = {
-        **_said(name=wanted.name, title=f"{rest['model.name'].value} on {Path(wanted.machine).stem.capitalize()}"),
-        **_said(**{"machine.name": wanted.machine}),
+        **{key: Found(value=value, file="", field=key, words="") for key, value in said.items()},
         **({"stack": _stack(rest["stack"], machine)} if "stack" in rest else {}),
         **{key: rest[key] for key in MODEL_KEYS if key in rest},
         **{key: each for key, each in rest.items() if key.startswith("training.")},
@@ -161,10 +177,6 @@ def _document(
     return document, sources
 
 
-def _said(**values: Any) -> dict[str, Found]:
-    return {key: Found(value=value, file="", field=key, words="") for key, value in values.items()}
-
-
 def _stack(stack: Found, machine: Machine) -> Found:
     """Return the stack; of GPT-NeoX where it is measured, on AMD's devices, and its nearest one elsewhere."""
     if stack.value == "gpt-neox-rocm6" and not machine.library.startswith("rccl"):
@@ -173,13 +185,11 @@ def _stack(stack: Found, machine: Machine) -> Found:
 
 
 def _plans(words: str | None) -> dict[str, Found]:
-    """Return the tables of plans that the user names, or the usual ones."""
+    """Return plans in the words in which the user names them, or the usual ones."""
     why = "--plans" if words else "assumed: no file says a plan"
-    tables = [plan_in_words(each) for each in split_plans(words or USUAL_PLANS)]
     return {
-        f"plans.{name}.{key}": Found(value=value, file="", field="", words=why)
-        for name, table in tables
-        for key, value in table.items()
+        f"plans.{plan_in_words(each)[0]}": Found(value=each, file="", field="", words=why)
+        for each in split_plans(words or USUAL_PLANS)
     }
 
 
@@ -187,8 +197,10 @@ def _plan(plan: Mapping[str, Found], machine: Machine, devices: int) -> dict[str
     """Return the keys of the job's one plan: of a family of ZeRO, or of a grid with such a plan on its data axes."""
     own = {key.removeprefix("plan."): each for key, each in plan.items() if key.startswith("plan.")}
     data = {key.removeprefix("data."): each for key, each in plan.items() if key.startswith("data.")}
-    data = _on_axes({"family": Found(value="ddp", file="", field="family", words="assumed"), **data}, machine, devices)
+    data = {"family": Found(value="ddp", file="", field="family", words="assumed"), **data}
     degrees = {key: _degree(own[key]) for key in GRID if key in own and own[key].value != 1}
+    inner = degrees.get("tensor", 1) * degrees.get("context", 1)
+    data = _on_axes(data, machine, devices, inner, degrees.get("pipeline", 1))
     if not degrees and "family" not in own:
         return {f"plans.{data['family'].value}.{key}": each for key, each in data.items()}
     idle = {*GRID, "family"} - degrees.keys()
@@ -207,22 +219,22 @@ def _degree(found: Found) -> int:
     raise InputError(wrong(found.value, "a whole number of at least 1"), where=found.file, key=(found.field,))
 
 
-def _on_axes(data: Mapping[str, Found], machine: Machine, devices: int) -> dict[str, Found]:
-    """Return the options of the plan on the data axes, with axes in place of numbers of ranks. Raises InputError for a
-    number that no axes of the machine have."""
+def _on_axes(data: Mapping[str, Found], machine: Machine, devices: int, inner: int, stages: int) -> dict[str, Found]:
+    """Return the options of the plan on the data axes, with axes in place of numbers of ranks: shards fill a node or a
+    package, of which `inner` ranks are the grid's. Raises InputError for other numbers."""
     out = dict(data)
-    replicas = out.pop("replicas", None)
-    if replicas is not None:
-        out["shard"] = replace(replicas, value=devices // replicas.value)
+    if "replicas" in out:
+        replicas = out.pop("replicas")
+        out["shard"] = replace(replicas, value=devices // (replicas.value * inner * stages))
+    axes = {machine.devices_per_package // inner: ["gcd"], machine.devices_per_node // inner: None}
+    allowed = [size for size in axes if size > 1]
     for key in ("shard", "secondary"):
-        if key not in out:
-            continue
-        each = out.pop(key)
-        axes = {machine.devices_per_node: None, machine.devices_per_package: ["gcd"]}
-        if each.value not in axes:
-            text = f"shards of {each.value} ranks on {machine.name}; allowed: {', '.join(map(str, sorted(axes)))}"
-            raise InputError(f"{text} (a package or a node)", where=each.file, key=(each.field,))
-        if axes[each.value] is not None:
+        each = out.pop(key, None)
+        if each is not None and each.value not in allowed:
+            sizes = " or ".join(map(str, allowed)) or "a machine with more devices in a node"
+            text = f"makes shards of {each.value} ranks on {machine.name}; allowed: {sizes}"
+            raise InputError(text, where=each.file, key=(each.field,))
+        if each is not None and axes[each.value] is not None:
             out[key] = replace(each, value=axes[each.value])
     return out
 

@@ -90,6 +90,14 @@ def test_a_dump_of_arguments_is_what_the_script_says(tmp_path: Path) -> None:
     assert dumped == logged
 
 
+def test_products_that_a_machine_has_not_are_left_out_and_said_so(tmp_path: Path) -> None:
+    path = written(tmp_path, "run.sh", MEGATRON.replace("--bf16", "--bf16 --fp8-format hybrid"))
+    assert imported(path).scenario.file.model.linear_precision == "fp8"
+    job = imported(path, machine="frontier")
+    assert job.scenario.file.model.linear_precision is None
+    assert job.notes[0].startswith("Left out: run.sh: fp8_format")
+
+
 def test_variables_without_one_value_are_refused(tmp_path: Path) -> None:
     unset = MEGATRON.replace("--num-layers 32", "--num-layers $LAYERS")
     with pytest.raises(InputError, match=r'num_layers: got "\$LAYERS", allowed: a whole number'):
@@ -140,8 +148,14 @@ def test_replicas_of_torchtitan_are_hsdp(tmp_path: Path) -> None:
     text = TITAN.replace("tensor_parallel_degree = 2", "").replace("pipeline_parallel_degree = 2", "")
     path = written(tmp_path, "8b.toml", text.replace("replicate_degree = 1", "replicate_degree = 4"))
     assert document(path)["plans"] == {"hsdp": {"family": "hsdp"}}
-    with pytest.raises(InputError, match="shards of 4 ranks on eos; allowed: 1, 8"):
+    with pytest.raises(InputError, match="data_parallel_replicate_degree: makes shards of 4 ranks on eos; allowed: 8"):
         imported(path, devices=16)
+    text = path.read_text(encoding="utf-8").replace(
+        "shard_degree = -1", "shard_degree = -1\ntensor_parallel_degree = 2"
+    )
+    assert document(written(tmp_path, "tp.toml", text))["plans"]["tp2"]["data"] == {
+        "family": "hsdp"
+    }  # four replicas of shards over 4 × TP 2
 
 
 def test_nemo_resolves_values_of_other_fields(tmp_path: Path) -> None:
@@ -157,7 +171,7 @@ def test_plans_of_the_user_replace_those_of_the_files(tmp_path: Path) -> None:
     assert list(document(path)["plans"]) == ["zero3", "hsdp"]
     assert list(document(path, plans="zero1,zero3")["plans"]) == ["zero1", "zero3"]
     both = document(path, written(tmp_path, "ds.json", ZERO_3), plans="zero3; tp 2 pp 2")
-    assert both["plans"]["tp2-pp2"]["data"] == {"family": "zero1"}
+    assert both["plans"] == {"zero3": "zero3", "tp2-pp2": "tp 2 pp 2"}
 
 
 def test_settings_go_last(tmp_path: Path) -> None:

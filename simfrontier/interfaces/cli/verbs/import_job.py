@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -13,6 +13,8 @@ from simfrontier.inputs.job_files import Wanted, import_job as job_of
 from simfrontier.inputs.scenario import parse_setting
 from simfrontier.interfaces.cli import options
 from simfrontier.interfaces.cli.console import tell
+
+LONGEST: Final = 400  # characters of a note: a log of Megatron-LM lists hundreds of fields
 
 
 def import_job(
@@ -53,6 +55,9 @@ def import_job(
         *(f"Read: {file.path} ({file.title})." for file in job.files),
         f"{shape.name}: {shape.num_parameters:,} parameters.",
         *(f"Assumed: {each}." for each in job.assumed),
-        *job.notes,
+        *(
+            note if len(note) < LONGEST else f"{note[:LONGEST].rpartition(',')[0]} ... (all in {out})."
+            for note in job.notes
+        ),
         f"Written: {out}. Next: simfrontier compare {out}",
     )
