@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import json
 import math
 import subprocess
 import sys
@@ -9,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 import simfrontier as sf
 from simfrontier.answers.study import COLUMNS, run_study
 from simfrontier.inputs.scenario import load_scenario
+from tests.invoke import invoke
 
 TOY = Path(__file__).resolve().parents[1] / "scenarios" / "toy.toml"
 
@@ -89,3 +93,32 @@ def test_frame_has_the_contract_columns_and_numbers() -> None:
     by_plan = table.set_index(["plan", "devices"])["step_time_s"]
     assert by_plan["zero3", 8] > 0
     assert math.isnan(by_plan["zero1", 8])
+
+
+FUNCTIONS = sorted(name for name in dir(sf) if inspect.isfunction(getattr(sf, name)))
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_help_describes_every_parameter(name: str) -> None:
+    """As a line of its own, so that help() and the documentation list it."""
+    function = getattr(sf, name)
+    described = {line.strip().partition(":")[0] for line in (function.__doc__ or "").splitlines()}
+    assert {*inspect.signature(function).parameters} <= described
+
+
+@pytest.mark.parametrize("kind", ["models", "machines", "plans", "keys"])
+def test_tables_of_names_are_those_of_the_command(kind: str) -> None:
+    table, listed = getattr(sf, kind)(), json.loads(invoke("list", kind, "--json").out)
+    assert list(table.columns) == list(listed[0]) and len(table) == len(listed)
+    assert [*zip(table["name"], table["description"], strict=True)] == [
+        (one["name"], one["description"]) for one in listed
+    ]
+
+
+def test_sizes_of_names_are_typed() -> None:
+    machine = sf.machines().set_index("name").loc["frontier"]
+    assert (machine["devices_per_node"], machine["device"], machine["device_memory_bytes"]) == (8, "GCD", 64e9)
+    models = sf.models().set_index("name")
+    layers, hidden, rows = 40, 5120, 50304 + 2048  # gpt-13b: vocabulary and positions
+    assert models.loc["gpt-13b", "parameters"] == pytest.approx(12 * layers * hidden**2 + rows * hidden, rel=0.03)
+    assert models.loc["mixtral-8x7b", "active_parameters"] < models.loc["mixtral-8x7b", "parameters"] / 3

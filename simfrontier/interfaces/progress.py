@@ -115,10 +115,10 @@ class _NotebookBar:
         return f"<progress{of}></progress> {escape(stage)}: {count}, {seconds:.0f} s"
 
     def _show(self, html: str) -> None:
-        from IPython.display import HTML, display
+        from IPython.display import display
 
-        content: Any = HTML(html)  # type: ignore[no-untyped-call]
+        content = {"text/html": html, "text/plain": ""}
         if self._shown is None:
-            self._shown = display(content, display_id=True)  # type: ignore[no-untyped-call]
+            self._shown = display(content, raw=True, display_id=True)  # type: ignore[no-untyped-call]
         else:
-            self._shown.update(content)
+            self._shown.update(content, raw=True)

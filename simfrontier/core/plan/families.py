@@ -36,17 +36,25 @@ _SHIPPED: Final = frozenset(FAMILIES)
 
 
 def plan_family(maker: Made) -> Made:
-    """Register a function as a family of plans, with the name of the function (- for _), in this process only.
+    """Register a function as a family of plans, with the name of the function (- for _), in this process only. Defining
+    the function again replaces the family.
 
-    The function takes the mesh (axes node, package, gcd) and keyword options, each with a type and a default, which
-    become keys of the plan (names that end in `codec` are codecs, as texts).
-    It returns the keys of a plan of family `lattice` (over which axes weight, accumulator and optimizer are
-    partitioned, and by which hops each moves), or a whole `Plan`. Defining the function again replaces the family.
-    Raises InputError for the name of a shipped family, or for a parameter without a type or a default.
+    Args:
+        maker: function of the mesh (axes node, package, gcd) and of keyword options, each with a type and a default,
+            which become keys of the plan (names that end in `codec` are codecs, as texts). It returns the keys of a
+            plan of family `lattice` (over which axes weight, accumulator and optimizer are partitioned, and by which
+            hops each moves), or a whole `Plan`.
 
-    >>> @plan_family
-    ... def striped(mesh, *, codec: str = "plain"):
-    ...     return {"weight": ["gcd"], "accumulator": ["gcd"], "optimizer": ["gcd"], "gather_codec": codec}
+    Returns:
+        The function itself.
+
+    Raises:
+        InputError: for the name of a shipped family, or for a parameter without a type or a default.
+
+    Example:
+        >>> @plan_family
+        ... def striped(mesh, *, codec: str = "plain"):
+        ...     return {"weight": ["gcd"], "accumulator": ["gcd"], "optimizer": ["gcd"], "gather_codec": codec}
     """
     name = maker.__name__.replace("_", "-")
     if name in _SHIPPED:

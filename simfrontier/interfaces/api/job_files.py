@@ -20,16 +20,28 @@ def import_job(
     settings: given.Settings | None = None,
     out: str | Path | None = None,
 ) -> Scenario:
-    """Return the scenario of one training job, from configuration files of other programs: `config.json` of Hugging
-    Face, arguments of Megatron-LM (script, log or dump), YAML of NeMo, Megatron-Bridge or GPT-NeoX, TOML of torchtitan,
-    JSON of DeepSpeed.
+    """Return the scenario of one training job, from configuration files of other programs.
 
-    `devices` or `nodes`: the size of the job, if the files do not say it. `plans`: plans in words instead of the
-    files', such as "zero3; tp 8 pp 2". `settings` (dotted key → value) override the files. `out`: the file to write the
-    scenario to, with comments on where each value comes from, what is assumed and what is not modelled. Raises
-    InputError for a file of no known format, for files that contradict each other, and where a value is missing.
+    Args:
+        files: paths of `config.json` of Hugging Face, arguments of Megatron-LM (script, log or dump), YAML of NeMo,
+            Megatron-Bridge or GPT-NeoX, TOML of torchtitan, JSON of DeepSpeed; several that complete each other.
+        machine: name (`sf.machines()`), or path of a TOML file that describes yours.
+        devices: number of devices (GPUs; GCDs, the halves of an MI250X), if the files do not say it.
+        nodes: number of nodes, instead of `devices`.
+        plans: plans in words instead of the files', such as "zero3; tp 8 pp 2".
+        settings: values that override the files, by dotted key (`sf.keys()`).
+        out: file to write the scenario to, with comments on where each value comes from, what is assumed and what is
+            not modelled.
 
-    >>> compare(import_job("config.json", "ds_config.json", nodes=16))
+    Returns:
+        A `Scenario` that the other functions take.
+
+    Raises:
+        InputError: for a file of no known format, for files that contradict each other, and where a value is missing.
+
+    Example:
+        >>> import simfrontier as sf
+        >>> sf.compare(sf.import_job("config.json", "ds_config.json", nodes=16))
     """
     paths = [
         given.path(file, "import_job", 'paths of files, e.g. import_job("config.json", nodes=16)') for file in files
