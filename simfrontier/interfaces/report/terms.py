@@ -57,9 +57,12 @@ TERMS: Final[Mapping[str, tuple[str, str]]] = {
 """Names and meanings of terms, by the end of their anchors in a page."""
 
 _KEYS: Final = {name.lower(): key for key, (name, _) in TERMS.items()}
-_ALSO: Final = {"90 % of samples": "samples", "bubble": "bubble", "nominal step": "nominal", "peak": "memory"}
+_ALSO: Final = {
+    **{"90 % of samples": "samples", "bubble": "bubble", "nominal step": "nominal", "peak": "memory"},
+    **{"memory, gb": "memory", "tflops per gcd": "tflops", "tflops per device": "tflops"},
+}
 
 
 def term_key(text: str) -> str:
     """Return the key of the term that a text is; empty if it is none."""
-    return (_KEYS | _ALSO).get(text.replace("\N{NO-BREAK SPACE}", " ").lower(), "")
+    return (_KEYS | _ALSO).get(" ".join(text.lower().split()), "")

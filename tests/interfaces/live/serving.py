@@ -60,7 +60,7 @@ class Served:
 
 
 @contextmanager
-def served(scenario: Path, *options: str) -> Iterator[Served]:
+def served(scenario: Path | str, *options: str) -> Iterator[Served]:
     """The server of a scenario, ended at the end however it goes."""
     command = [sys.executable, "-m", "simfrontier", "serve", str(scenario), "--port", "0", "--no-open", *options]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}

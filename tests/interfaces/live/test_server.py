@@ -96,6 +96,12 @@ def test_the_grid_is_simulated_beside_the_plans_and_shown(live: Served) -> None:
     assert answer["own"]["training.batch"] == "32"
 
 
+def test_a_model_and_a_machine_are_served_without_a_file() -> None:
+    with served("--model=tiny", "--machine=toy-cluster", "--devices=8", "--plans=zero3; tp 2", "--batch=32") as started:
+        answer = started.answer()
+    assert sorted(each["plan"] for each in answer["plans"]) == ["tp2", "zero3"] and "32 sequences" in answer["work"]
+
+
 def test_only_this_machine_is_answered(live: Served) -> None:
     """Listening on the loopback address alone; and the page of another site that leads here by its name is refused."""
     [line] = [

@@ -89,6 +89,7 @@
       }
     }
     for (const trace of data) {
+      if (trace.error_x?.color === "#111111") trace.error_x.color = colour("--ink");
       if (trace.marker && trace.marker.color === "#111111") {
         trace.marker.color = trace.marker.line.color = colour("--ink");
       }
