@@ -14,6 +14,11 @@ from simfrontier.inputs.job_files.fields import TYPES, Fields, JobFile, Table
 
 TITLE: Final = "configuration of DeepSpeed"
 STAGES: Final = {0: "ddp", 1: "zero1", 2: "zero2", 3: "zero3"}
+OPTIMIZERS: Final = {
+    **dict.fromkeys(("Adam", "AdamW", "adam", "adamw", "FusedAdam"), "adam"),
+    **dict.fromkeys(("Lamb", "lamb", "LAMB"), "lamb"),
+    **dict.fromkeys(("Muon", "muon"), "muon"),
+}
 ENGINE: Final[Table] = {
     "zero_optimization.stage": ("data.family", STAGES),
     "zero_optimization.overlap_comm": "engine.overlap",
@@ -32,10 +37,7 @@ ENGINE: Final[Table] = {
     "train_micro_batch_size_per_gpu": "training.micro_batch",
     "gradient_accumulation_steps": "training.grad_accum",
     "train_batch_size": "training.batch",
-    "optimizer.type": (
-        "model.optimizer",
-        lambda name: {"lamb": "lamb", "onebitlamb": "lamb", "muon": "muon"}.get(name.lower(), "adam"),
-    ),
+    "optimizer.type": ("model.optimizer", OPTIMIZERS),
 }
 ZEROPP: Final = {"data.qwz": False, "data.qgz": False, "data.hpz": False}
 NOT_MODELLED: Final = {

@@ -21,6 +21,11 @@ TYPES: Final[Mapping[Any, Any]] = {
     **dict.fromkeys(("fp16", "float16", "torch.float16", "16", 16, "16-mixed"), "fp16"),
     **dict.fromkeys(("fp32", "float32", "torch.float32", "32", 32, "32-true"), "fp32"),
 }
+OF_EXPERTS: Final = (
+    *("experts", "experts_per_token", "expert_ffn", "shared_ffn", "dense_layers", "expert_every", "router"),
+    *("expert_groups", "groups_per_token", "capacity"),
+)
+"""Keys of a model's experts."""
 
 
 def if_any(value: float) -> bool | None:
@@ -107,6 +112,15 @@ class Fields:
         """Forget the values of keys that mean nothing beside others."""
         for key in keys:
             self.found.pop(key, None)
+
+    def drop_idle(self) -> None:
+        """Forget what means nothing for a dense model, or for attention with or without latents."""
+        if self.value("model.experts") in (None, 0, 1):
+            self.drop(*(f"model.{key}" for key in OF_EXPERTS), "plan.dispatch", "plan.expert", "plan.expert_tensor")
+        if self.value("model.kv_rank") is None:
+            self.drop("model.q_rank", "model.nope_features", "model.rope_features", "model.value_features")
+        else:
+            self.drop("model.kv_heads", "model.head_dim")
 
     def value(self, key: str) -> Any:
         """Return the value found for a key; None if there is none."""

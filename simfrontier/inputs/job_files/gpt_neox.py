@@ -88,8 +88,7 @@ def read(path: Path, document: Mapping[str, Any]) -> JobFile:
     if "model.num_layers" in fields.found:
         fields.assume({"model.causal": True, **DEFAULTS}, "GPT-NeoX's default")
         fields.assume({"stack": "gpt-neox-rocm6"}, "assumed: GPT-NeoX, or the nearest measured")
-    if fields.value("model.experts") is None:
-        fields.drop("model.experts_per_token", "model.expert_every")
+    fields.drop_idle()
     return fields.done(TITLE)
 
 

@@ -89,10 +89,6 @@ FIELDS: Final[Table] = {
     "v_head_dim": "model.value_features",
     **dict.fromkeys(("resid_pdrop", "resid_dropout", "hidden_dropout", "dropout"), ("model.dropout", if_any)),
 }
-OF_EXPERTS: Final = (
-    *("experts_per_token", "expert_ffn", "shared_ffn", "dense_layers", "expert_every", "router"),
-    *("expert_groups", "groups_per_token"),
-)
 NOT_MODELLED: Final = {
     **dict.fromkeys(("router_aux_loss_coef", "aux_loss_alpha"), "auxiliary loss of the router"),
     **dict.fromkeys(("attention_dropout", "attn_pdrop", "embd_pdrop"), "dropout of attention or embedding alone"),
@@ -132,7 +128,7 @@ def read(path: Path, document: Mapping[str, Any]) -> JobFile:
     for key, field in REQUIRED.items():
         if key not in fields.found:
             fields.fail(field, "missing")
-    _settle(fields)
+    fields.drop_idle()
     fields.imply({f"model.{key}": value for key, value in TRAITS[kind].items()}, "model_type", kind)
     if fields.value("model.experts") is not None:
         fields.drop("model.dropout")
@@ -141,16 +137,6 @@ def read(path: Path, document: Mapping[str, Any]) -> JobFile:
     if kind in ("gemma2", "gemma3", "gemma3_text", "olmo2", "olmo3"):
         fields.not_modelled.append("norms behind attention and MLP (below 1 % of a step)")
     return fields.done(TITLE)
-
-
-def _settle(fields: Fields) -> None:
-    """Drop what says nothing of a dense model, or of latent attention."""
-    if fields.value("model.experts") in (None, 0, 1):
-        fields.drop("model.experts", *(f"model.{key}" for key in OF_EXPERTS))
-    if fields.value("model.kv_rank") is not None:
-        fields.drop("model.head_dim", "model.kv_heads")
-    else:
-        fields.drop(*(f"model.{key}" for key in ("q_rank", "nope_features", "rope_features", "value_features")))
 
 
 def _windows(fields: Fields, kind: str) -> None:

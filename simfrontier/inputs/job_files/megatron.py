@@ -93,7 +93,7 @@ ARGUMENTS: Final[Table] = {
     "fp16": ("model.precision", {True: "fp16", False: None}),
     "accumulate_allreduce_grads_in_fp32": ("model.gradients", {True: "fp32", False: None}),
     "exp_avg_dtype": ("model.moments", {**TYPES, "fp8": None}),
-    "optimizer": ("model.optimizer", {"adam": "adam", "muon": "muon", "dist_muon": "muon", "sgd": "adam"}),
+    "optimizer": ("model.optimizer", {"adam": "adam", "muon": "muon", "dist_muon": "muon"}),
     "num_virtual_stages_per_pipeline_rank": "plan.chunks",
     "use_distributed_optimizer": ("data.family", {True: "zero1", False: None}),
     "data_parallel_sharding_strategy": (
@@ -168,10 +168,9 @@ def read(path: Path, document: Mapping[str, Any]) -> JobFile:
 def _choose(fields: Fields) -> None:
     """Drop arguments that a switch beside them turns off."""
     grouped, latent = fields.pop("group_query_attention"), fields.pop("multi_latent_attention")
-    if not grouped:
-        fields.left.pop("num_query_groups", None)
-    for name in () if latent else ("kv_lora_rank", "q_lora_rank", "qk_head_dim", "qk_pos_emb_head_dim", "v_head_dim"):
-        fields.left.pop(name, None)
+    for name, is_on in (("num_query_groups", grouped), ("kv_lora_rank", latent)):
+        if not is_on:
+            fields.left.pop(name, None)
     if not fields.pop("use_megatron_fsdp") and not fields.pop("use_custom_fsdp"):
         fields.left.pop("data_parallel_sharding_strategy", None)
     elif "data_parallel_sharding_strategy" in fields.left:
@@ -185,17 +184,18 @@ def _choose(fields: Fields) -> None:
 def take_shape(fields: Fields, above: str) -> None:
     """Take what depends on several fields, whose names follow `above`: layers of experts, products in pieces, FP8."""
     freq, layers = fields.pop(f"{above}moe_layer_freq"), fields.value("model.num_layers")
-    if fields.value("model.experts") in (None, 0, 1):
-        fields.drop("model.experts", *(key for key in fields.found if key in OF_EXPERTS))
-    elif isinstance(freq, int) and freq > 1:
+    fields.drop_idle()
+    if fields.value("model.experts") is None or freq in (None, 1):
+        pass
+    elif isinstance(freq, int):
         fields.put("model.expert_every", freq, f"{above}moe_layer_freq")
-    elif freq not in (None, 1):
+    else:
         counts = [int(each) for each in re.findall(r"\*(\d+)", str(freq).replace(" ", ""))]
         if not re.fullmatch(r"\(*\[0\]\*\d+\+\[1\]\*\d+\)*", str(freq).replace(" ", "")) or sum(counts) != layers:
             fields.fail(f"{above}moe_layer_freq", wrong(freq, "a number, or ([0]*D+[1]*N) of all layers"))
         fields.put("model.dense_layers", counts[0], f"{above}moe_layer_freq", freq)
     if fields.value("model.kv_rank") is not None:
-        fields.drop("model.kv_heads", "model.head_dim", "model.qk_norm", "model.positions")  # norms are of latents
+        fields.drop("model.qk_norm", "model.positions")  # norms are of latents
         fields.imply({"model.positions": "rotary"}, f"{above}kv_lora_rank", None)
     kind = fields.pop(f"{above}fp8_format") or fields.pop(f"{above}fp8")
     recipe = fields.pop(f"{above}fp8_recipe")
@@ -209,12 +209,6 @@ def take_shape(fields: Fields, above: str) -> None:
     if tensor > 1 and "model.vocabulary_multiple" in fields.found:
         multiple, field = fields.size("model.vocabulary_multiple"), fields.found.pop("model.vocabulary_multiple").field
         fields.put("model.vocabulary_multiple", multiple * tensor, field, multiple)
-
-
-OF_EXPERTS: Final = (
-    *("model.experts_per_token", "model.expert_ffn", "model.shared_ffn", "model.router", "model.expert_groups"),
-    *("model.groups_per_token", "model.capacity", "plan.dispatch", "plan.expert", "plan.expert_tensor"),
-)
 
 
 def take_recomputation(fields: Fields, granularity: str, method: str, layers: str) -> None:

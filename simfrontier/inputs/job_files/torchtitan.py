@@ -33,19 +33,16 @@ ORDERS: Final = {
     "ZBVZeroBubble": "zb-v",
     "DualPipeV": "dualpipev",
 }
-MESH: Final[Table] = {
-    "tensor_parallel_degree": "plan.tensor",
-    "pipeline_parallel_degree": "plan.pipeline",
-    "context_parallel_degree": "plan.context",
-    "context_parallel_rotate_method": ("plan.context_by", {"allgather": "gather", "alltoall": "ring"}),
-    "expert_parallel_degree": "plan.expert",
-    "expert_tensor_parallel_degree": "plan.expert_tensor",
-    "pipeline_parallel_schedule": ("plan.order", ORDERS),
-}
 FIELDS: Final[Table] = {
     "training.seq_len": "model.sequence",
     "training.mixed_precision_param": ("model.precision", TYPES),
-    **{f"parallelism.{field}": rule for field, rule in MESH.items()},
+    "parallelism.tensor_parallel_degree": "plan.tensor",
+    "parallelism.pipeline_parallel_degree": "plan.pipeline",
+    "parallelism.pipeline_parallel_schedule": ("plan.order", ORDERS),
+    "parallelism.context_parallel_degree": "plan.context",
+    "parallelism.context_parallel_rotate_method": ("plan.context_by", {"allgather": "gather", "alltoall": "ring"}),
+    "parallelism.expert_parallel_degree": "plan.expert",
+    "parallelism.expert_tensor_parallel_degree": "plan.expert_tensor",
     "optimizer.name": ("model.optimizer", {"AdamW": "adam", "Adam": "adam", "Muon": "muon"}),
 }
 NOT_MODELLED: Final = {
@@ -71,11 +68,11 @@ def read(path: Path, document: Mapping[str, Any]) -> JobFile:
     _take_recomputation(fields)
     _take_batch(fields)
     _take_data(fields)
-    if (fields.size("plan.tensor")) > 1:
+    if fields.size("plan.tensor") > 1:
         fields.imply({"plan.sequence_parallel": True}, "parallelism.tensor_parallel_degree", None)
         if fields.pop("parallelism.enable_async_tensor_parallel"):
             fields.put("plan.product_pieces", fields.value("plan.tensor"), "parallelism.enable_async_tensor_parallel")
-    if (fields.size("plan.pipeline")) == 1:
+    if fields.size("plan.pipeline") == 1:
         fields.drop("plan.order")
     elif fields.value("plan.order") in ("interleaved", "zb-v", "dualpipev"):
         fields.imply({"plan.chunks": 2}, "parallelism.pipeline_parallel_schedule", None)
@@ -119,7 +116,7 @@ def _take_batch(fields: Fields) -> None:
     local = older or fields.number(field) or 8
     whole = fields.pop("training.global_batch_size")
     piece = fields.number("parallelism.pipeline_parallel_microbatch_size") or 1
-    micro = piece if (fields.size("plan.pipeline")) > 1 else local
+    micro = piece if fields.size("plan.pipeline") > 1 else local
     fields.put("training.micro_batch", micro, field, local)
     if isinstance(whole, int) and whole > 0:
         fields.put("training.batch", whole, "training.global_batch_size")
@@ -129,13 +126,11 @@ def _take_batch(fields: Fields) -> None:
 
 def _take_data(fields: Fields) -> None:
     """Take how states are divided over the data axes: replicas of shards."""
-    for table in ("parallelism", "experimental", "training"):
-        replicas = fields.number(f"{table}.data_parallel_replicate_degree") or 1
-        shards, field = fields.pop(f"{table}.data_parallel_shard_degree"), f"{table}.data_parallel_shard_degree"
-        if replicas > 1:
-            fields.put("data.family", "ddp" if shards == 1 else "hsdp", field, shards)
-            if shards != 1:
-                fields.put("data.replicas", replicas, f"{table}.data_parallel_replicate_degree")
-        elif shards == 1:
-            fields.put("data.family", "ddp", field, shards)
+    field = "parallelism.data_parallel_replicate_degree"
+    replicas, shards = fields.number(field) or 1, fields.pop("parallelism.data_parallel_shard_degree")
+    if shards == 1:
+        fields.put("data.family", "ddp", "parallelism.data_parallel_shard_degree", shards)
+    elif replicas > 1:
+        fields.put("data.family", "hsdp", field, replicas)
+        fields.put("data.replicas", replicas, field)
     fields.assume({"data.family": "zero3"}, "torchtitan's default: FSDP over all data-parallel ranks")
