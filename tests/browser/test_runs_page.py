@@ -82,7 +82,7 @@ def test_words_choose_models_and_the_address_keeps_them(page: Any, chromium: Any
     assert page.evaluate(CARDS)[0] == "0" and page.evaluate(MARKS) == 0
 
 
-@pytest.mark.parametrize("view", ["machine", "time", "both"])
+@pytest.mark.parametrize("view", ["machine", "both"])
 def test_a_run_is_shown_by_keys_and_by_pointer(page: Any, view: str) -> None:
     page.locator(f"[data-view={view}]").click()
     assert page.evaluate(MARKS) == len(written().predicted)

@@ -129,7 +129,7 @@
   function draw() {
     const width = chart.clientWidth;
     const svg = document.createElementNS(SVG, "svg");
-    if (chosen.length) ({ machine: drawMachines, time: drawTimes, both: drawBoth })[view](svg, width);
+    if (chosen.length) ({ machine: drawMachines, both: drawBoth })[view](svg, width);
     chart.replaceChildren(svg);
     if (marked) showMark();
   }
@@ -154,16 +154,12 @@
     }
   }
 
-  // Lines at ratios of speeds, across or upwards.
-  const LEVELS = [[0.6, "0.6"], [0.8, "0.8"], [1, "1"], [1.25, "1.25"], [1.5, "1.5"], [2, "2"], [2.5, "2.5"]];
-
-  function levels(svg, along, from, to, label) {
-    for (const [value, text] of LEVELS) {
+  // Lines at ratios of speeds, which are named above and below them.
+  function levels(svg, along, top, bottom) {
+    for (const value of [0.6, 0.8, 1, 1.25, 1.5, 2, 2.5]) {
       const at = along(value);
-      const ends = label === "x" ? { x1: at, x2: at, y1: from, y2: to } : { x1: from, x2: to, y1: at, y2: at };
-      add(svg, "line", { ...ends, class: value === 1 ? "equal" : "grid" });
-      const where = label === "x" ? { x: at, y: to + 18, "text-anchor": "middle" } : { x: from - 8, y: at + 4, "text-anchor": "end" };
-      add(svg, "text", where, text);
+      add(svg, "line", { x1: at, x2: at, y1: top, y2: bottom, class: value === 1 ? "equal" : "grid" });
+      for (const y of [top - 10, bottom + 18]) add(svg, "text", { x: at, y, "text-anchor": "middle" }, value);
     }
   }
 
@@ -175,54 +171,31 @@
     const bottom = top + names.length * step;
     frame(svg, width, bottom + 44);
     const along = log(LEAST, MOST, left, right);
-    levels(svg, along, top, bottom, "x");
-    LEVELS.forEach(([value, text]) => add(svg, "text", { x: along(value), y: 14, "text-anchor": "middle" }, text));
+    levels(svg, along, top, bottom);
     names.forEach((name, at) => add(svg, "text", { x: left - 10, y: top + (at + 0.5) * step + 4, "text-anchor": "end" }, name));
     add(svg, "text", { x: (left + right) / 2, y: bottom + 40, "text-anchor": "middle", class: "title" }, "predicted / measured speed");
     const scatter = (point) => ((point.at * 0.618034) % 1) - 0.5; // even, and the same each time
     place(svg, (point) => along(clipped(ratio(point))), (point) => top + (names.indexOf(point.machine) + 0.5 + 0.6 * scatter(point)) * step);
   }
 
-  function seconds(svg, along, values, ends, label) {
-    for (let power = -4; power < 5; power++) {
-      const value = 10 ** power;
-      if (value < values[0] || value > values[1]) continue;
-      const at = along(value);
-      const text = value < 1 ? `${1e3 * value} ms`.replace("0.1 ms", "100 µs") : `${value.toLocaleString("en")} s`;
-      const line = label === "x" ? { x1: at, x2: at, y1: ends[0], y2: ends[1] } : { x1: ends[0], x2: ends[1], y1: at, y2: at };
-      add(svg, "line", { ...line, class: "grid" });
-      const where = label === "x" ? { x: at, y: ends[1] + 18, "text-anchor": "middle" } : { x: ends[0] - 8, y: at + 4, "text-anchor": "end" };
-      add(svg, "text", where, text);
-    }
-  }
-
-  function rangeOf(keys) {
-    const values = chosen.flatMap((point) => keys.map((key) => point[key]));
-    return [Math.min(...values) / 1.5, Math.max(...values) * 1.5];
-  }
-
-  function drawTimes(svg, width) {
-    const [left, right, top, bottom] = [52, width - 14, 10, 400];
-    frame(svg, width, bottom + 44);
-    const range = rangeOf(["measured_s"]);
-    const [across, up] = [log(...range, left, right), log(LEAST, MOST, bottom, top)];
-    levels(svg, up, left, right, "y");
-    seconds(svg, across, range, [top, bottom], "x");
-    add(svg, "text", { x: (left + right) / 2, y: bottom + 40, "text-anchor": "middle", class: "title" }, "measured time of a step");
-    add(svg, "text", { x: 14, y: (top + bottom) / 2, "text-anchor": "middle", transform: `rotate(-90 14 ${(top + bottom) / 2})`, class: "title" }, "predicted / measured speed");
-    place(svg, (point) => across(point.measured_s), (point) => up(clipped(ratio(point))));
-  }
-
   function drawBoth(svg, width) {
     const [left, right, top, bottom] = [74, width - 14, 10, Math.min(width, 620) - 54];
     frame(svg, width, bottom + 44);
-    const range = rangeOf(["measured_s", "predicted_s"]);
+    const times = chosen.flatMap((point) => [point.measured_s, point.predicted_s]);
+    const range = [Math.min(...times) / 1.5, Math.max(...times) * 1.5];
     const [across, up] = [log(...range, left, right), log(...range, bottom, top)];
-    seconds(svg, across, range, [top, bottom], "x");
-    seconds(svg, up, range, [left, right], "y");
+    const powers = [1e-4, 1e-3, 0.01, 0.1, 1, 10, 100, 1e3, 1e4].filter((each) => each > range[0] && each < range[1]);
+    for (const value of powers) {
+      const [x, y, name] = [across(value), up(value), value < 1 ? `${+(1e3 * value).toPrecision(1)} ms` : `${value.toLocaleString("en")} s`];
+      add(svg, "line", { x1: x, x2: x, y1: top, y2: bottom, class: "grid" });
+      add(svg, "line", { x1: left, x2: right, y1: y, y2: y, class: "grid" });
+      add(svg, "text", { x, y: bottom + 18, "text-anchor": "middle" }, name);
+      add(svg, "text", { x: left - 8, y: y + 4, "text-anchor": "end" }, name);
+    }
     add(svg, "line", { x1: left, y1: bottom, x2: right, y2: top, class: "equal" });
     add(svg, "text", { x: (left + right) / 2, y: bottom + 40, "text-anchor": "middle", class: "title" }, "predicted time of a step");
-    add(svg, "text", { x: 14, y: (top + bottom) / 2, "text-anchor": "middle", transform: `rotate(-90 14 ${(top + bottom) / 2})`, class: "title" }, "measured");
+    const [x, y] = [14, (top + bottom) / 2];
+    add(svg, "text", { x, y, "text-anchor": "middle", transform: `rotate(-90 ${x} ${y})`, class: "title" }, "measured");
     place(svg, (point) => across(point.predicted_s), (point) => up(point.measured_s));
   }
 
