@@ -172,3 +172,12 @@ def test_a_default_grid_that_does_not_fit_names_one_that_does() -> None:
     assert "pipeline = 1 (the default)" in note
     grid = settings_in(note)
     assert grid and row_of(plan, grid, 1024, "gpt-175b")["fits"]
+
+
+def test_a_stated_number_of_data_parallel_ranks_leaves_the_samples_as_they_are() -> None:
+    (plain,), (stated,) = (
+        run_study(toy({"plans.zero3.data_ranks": 8} if is_stated else None, "zero3", devices=(8,))).outcomes
+        for is_stated in (False, True)
+    )
+    assert plain.samples_s is not None and stated.samples_s is not None
+    assert plain.samples_s.tolist() == stated.samples_s.tolist()
