@@ -38,6 +38,10 @@ SCENARIO = str(ROOT / "scenarios" / "frontier-20b.toml")
 PIPELINE = str(ROOT / "scenarios" / "frontier-1t-3d.toml")
 PLANS = ("zero3", "zeropp", "zero-topo")
 SIZES = (8, 64, 384, 3072, 75264)
+FIRST_ANSWER = (
+    *("compare", "--model", "llama-3-70b", "--nodes", "16", "--batch", "4M"),
+    *("--plans", "zero3; hsdp; tp 8 pp 2; tp 8 pp 2 vp 4"),
+)
 AS_TRAINED = {"model.precision": "bf16", "model.attention": "fused"}
 RUNS = 5
 
@@ -256,6 +260,7 @@ def main() -> None:
     seconds_line("the same, DualPipeV", "671b-dualpipev", "10 s", runs=1)
     seconds_line("tune: 20B, 384 GCDs", "tune-20b", runs=1)
     seconds_line("tune: 30B with experts, 64 GPUs", "tune-experts", "60 s", runs=1)
+    line("the first answer: 70B, 128 GCDs, 4 plans, whole process", median([*FIRST_ANSWER], runs=3), "5 s")
     for size in (16, 64, 128):
         seconds_line(f"zero3, 4 layers of the 20B, {size} GCDs, every message an event", f"messages-{size}", runs=1)
     sys.stdout.write("\n")

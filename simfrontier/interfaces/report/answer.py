@@ -34,6 +34,11 @@ SUMMARY: Final = (
 TOO_BIG: Final = "too big"
 
 
+def answer_tables(view: StudyView) -> list[Table]:
+    """Return the rates by size, if there are several sizes, and the answer at the largest."""
+    return [*([rates_table(view)] if len(view.sizes) > 1 else []), answer_table(view)]
+
+
 def answer_table(view: StudyView) -> Table:
     """Return the answer at the largest size as texts, the fastest plan in bold. A plan that does not fit has its memory
     alone."""

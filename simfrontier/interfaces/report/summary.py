@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from simfrontier.answers.study import PlanOutcome
 from simfrontier.interfaces.report import parts, scaling, timeline
-from simfrontier.interfaces.report.answer import rate_cells
+from simfrontier.interfaces.report.answer import answer_tables, rate_cells
 from simfrontier.interfaces.report.headline import Headline
 from simfrontier.interfaces.report.render import render, said
 from simfrontier.interfaces.report.theme import Figure, PlanMark, nice_ticks
@@ -44,17 +44,16 @@ def summary_text(found: Headline, view: StudyView) -> str:
 
 
 def summary_html(found: Headline, view: StudyView) -> str:
-    """Return the rates and the verdict with a chart, as HTML for a notebook cell; it needs neither scripts nor
-    network."""
+    """Return the answer and the verdict, for several sizes with a chart, as HTML for a notebook cell; it needs neither
+    scripts nor network."""
+    is_one = len(view.sizes) == 1
     return render(
         "summary.html.j2",
         title=view.scenario.file.title,
         verdict=verdict(found),
-        unit=view.rate_unit,
-        sizes=view.sizes,
-        rates=rate_cells(view),
+        tables=answer_tables(view),
         marks=view.marks,
-        drawing=scaling_drawing(view.rows, view.marks, view.device, view.rate_unit),
+        drawing="" if is_one else scaling_drawing(view.rows, view.marks, view.device, view.rate_unit),
     )
 
 

@@ -16,7 +16,7 @@ from tests.interfaces.report.studies import study
     [
         ("zero3", "dp 8"),
         ("tp 2 pp 2", "tp 2 pp 2 dp 2"),
-        ("tp 2 cp 2 zero1", "tp 2 cp 2 dp 2"),
+        ("tp 2 ulysses 2", "tp 2 cp 2 dp 2"),
         ("tp 2 pp 2 vp 2", "tp 2 pp 2 vp 2 dp 2"),
     ],
 )

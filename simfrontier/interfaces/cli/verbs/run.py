@@ -21,7 +21,7 @@ from simfrontier.interfaces.cli.console import console, print_json, tell
 from simfrontier.interfaces.cli.options import announce
 from simfrontier.interfaces.progress import progress
 from simfrontier.interfaces.report import phrases, results
-from simfrontier.interfaces.report.answer import answer_table, rates_table
+from simfrontier.interfaces.report.answer import answer_tables
 from simfrontier.interfaces.report.headline import headline_of
 from simfrontier.interfaces.report.published import PublishedFigure
 from simfrontier.interfaces.report.setup import rank_grids, setup_of
@@ -103,7 +103,7 @@ def answer_scenario(scenario: Scenario, where: str, place: Place) -> None:
 def print_answer(found: results.Findings, view: StudyView) -> None:
     """Print the answer of a study and what it assumes, but for the verdict."""
     setup, headline = found["setup"], found["headline"]
-    tell(*([rates_table(view)] if len(view.sizes) > 1 else []), answer_table(view), least_width=WIDTH)
+    tell(*answer_tables(view), least_width=WIDTH)
     tell(*_setup(found, view), *_grids(found))
     if fitted := phrases.fitted_words(setup["library"], setup["fitted_on"], setup["machine"]):
         tell(f"{fitted}.")
