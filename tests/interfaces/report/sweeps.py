@@ -61,6 +61,7 @@ def made_up(point: int, settings: Mapping[str, Any], scenario: str = "toy", **ce
         "stack": "none",
         "fidelity": "flow",
         "mesh": "node 2 × gcd 8",
+        "grid": "dp 16",
         "note": None,
         "error": None,
         "fits": True,
