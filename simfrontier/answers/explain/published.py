@@ -14,20 +14,7 @@ from simfrontier.base.errors import InputError, nearest, shown
 
 RUNS: Final = "runs"  # what a plan is explained against, for the nearest of all published runs
 MOST_NEAR: Final = 5  # runs that are named
-MAKES: Final = {  # distance of two jobs that differ in it; of numbers for each doubling
-    "experts or adapters in only one": 16.0,
-    "parameters": 4.0,
-    "peak of a device": 4.0,
-    "machine of the same devices": 0.5,
-    "precision": 1.0,
-    "recomputation": 0.5,
-    "software stack": 0.5,
-    "family of the data axes": 0.25,
-    "devices": 0.5,
-    "sequence": 0.5,
-    "tokens per device and step": 0.25,
-    "degree of the grid": 0.25,
-}
+SAME_PEAK: Final = 1e-3  # difference of the logarithms of rounded peaks
 Unit = Literal["tokens/s", "TFLOPS"]
 
 
@@ -63,7 +50,7 @@ class AgainstPublished:
     """A job (`yours`) beside a published run (`theirs`) of this name, with the value as printed and the source; rates
     per device in `unit`: tokens/s if both are of one model, else the model's TFLOPS.
 
-    `distance`: of the run from the job (`MAKES`), and `others`, the next nearest. `differences`: their factors multiply
+    `distance`: of the run from the job, and `others`, the next nearest. `differences`: their factors multiply
     to `predicted_ratio`, the largest first. `error`: factor within which nine of ten measured ratios of two such jobs
     are of the predicted one.
     """
@@ -108,13 +95,12 @@ def is_of_runs(name: str | None, plans: Collection[str]) -> bool:
     tables that is no run."""
     if name is None or name in plans:
         return False
-    if name != RUNS and run_named(name) is None:
-        if ".csv" not in name:
-            return False
-        raise InputError(
-            f"against: no published run {shown(name)}; {nearest(name, [run.name for run in listed_runs()])}"
-        )
-    return True
+    if name == RUNS or run_named(name) is not None:
+        return True
+    if ".csv" in name:
+        names = [run.name for run in listed_runs()]
+        raise InputError(f"against: no published run {shown(name)}; {nearest(name, names)}")
+    return False
 
 
 def against_published(mine: JobGroups, run: ListedRun | None, measured: float | None = None) -> AgainstPublished:
@@ -155,43 +141,36 @@ class _Rate:
 
 
 def _compared(job: JobGroups, predicted: float, half: float, measured: float | None) -> ComparedJob:
-    low, high = predicted / math.exp(half), predicted * math.exp(half)
+    ends = {"low": predicted / math.exp(half), "high": predicted * math.exp(half)}
     return ComparedJob(
-        facts=job.facts,
-        machine=job.machine,
-        stack=job.stack,
-        predicted=predicted,
-        low=low,
-        high=high,
-        measured=measured,
+        facts=job.facts, machine=job.machine, stack=job.stack, predicted=predicted, measured=measured, **ends
     )
 
 
 def distance(mine: JobGroups, run: ListedRun) -> float:
-    """Return how far a published run is from a job: the sum of what differs, weighted by `MAKES`."""
+    """Return how far a published run is from a job: the sum of what differs, weighted so that model and devices come
+    first (assumed; docs/how-to/published.md)."""
     own, other, row = mine.facts, run.facts, run.row
-    peaks = mine.peak_flops_per_s / (row.peak_tflops * 1e12)
-    same_device = abs(math.log(peaks)) < 1e-3
-    doublings = {
-        "parameters": [0.0 if own.is_of_model(other) else own.billions / other.billions],
-        "peak of a device": [1.0 if same_device else peaks],
-        "devices": [own.devices / other.devices],
-        "sequence": [own.sequence / other.sequence],
-        "tokens per device and step": [own.tokens / own.devices / other.tokens * other.devices],
-        "degree of the grid": [
-            getattr(own, axis) / getattr(other, axis) for axis in ("tensor", "pipeline", "context", "expert")
+    peak = mine.peak_flops_per_s / (row.peak_tflops * 1e12)
+    other_device = abs(math.log(peak)) > SAME_PEAK
+    doublings = {  # weight of each doubling, ratios
+        3.0: [1.0 if own.is_of_model(other) else own.billions / other.billions],
+        1.0: [peak],
+        0.5: [own.devices / other.devices, own.sequence / other.sequence],
+        0.25: [
+            own.tokens / own.devices / other.tokens * other.devices,
+            *(getattr(own, axis) / getattr(other, axis) for axis in ("tensor", "pipeline", "context", "expert")),
         ],
     }
     differ = {
-        "experts or adapters in only one": mine.model != row.model or bool(own.lora_rank) != bool(other.lora_rank),
-        "machine of the same devices": mine.machine != row.machine,
-        "precision": own.precision != other.precision,
-        "recomputation": own.checkpointing != other.checkpointing,
-        "software stack": mine.stack != row.stack,
-        "family of the data axes": own.data != other.data,
+        16.0: [mine.model != row.model, bool(own.lora_rank) != bool(other.lora_rank)],
+        3.0: [other_device],
+        1.0: [own.precision != other.precision],
+        0.5: [mine.machine != row.machine, own.checkpointing != other.checkpointing, mine.stack != row.stack],
+        0.25: [own.data != other.data],
     }
-    far = sum(MAKES[name] * abs(math.log2(each)) for name, ratios in doublings.items() for each in ratios if each)
-    return far + sum(MAKES[name] for name, is_other in differ.items() if is_other)
+    far = sum(weight * abs(math.log2(ratio)) for weight, ratios in doublings.items() for ratio in ratios)
+    return far + sum(weight * sum(each) for weight, each in differ.items())
 
 
 # ── which differences explain how much ──
@@ -228,7 +207,7 @@ class _Path:
     def __init__(self, first: JobGroups, second: JobGroups, in_tokens: bool) -> None:
         self.first, self.second, self.in_tokens = first, second, in_tokens
         self.differing = tuple(name for name in GROUPS if first.groups[name] != second.groups[name])
-        self._rates: dict[Taken, float | None] = {
+        self._rates = {
             Taken(): self._rate_of(first),
             Taken(self.differing): self._rate_of(second),
         }
@@ -249,22 +228,18 @@ class _Path:
         together as can."""
         taken, left, out = Taken(), list(units), {}
         while left:
-            chosen = next(some for some in _some(left) if self._rate(taken.union(*some)) is not None)
+            chosen = next(some for some in _some(left) if self._rate(taken.union(*some)))
             after = taken.union(*chosen)
-            out[tuple(name for name in GROUPS if name in after - taken)] = self._known(taken) / self._known(after)
+            out[tuple(name for name in GROUPS if name in after - taken)] = self._rate(taken) / self._rate(after)
             taken, left = after, [unit for unit in left if unit not in chosen]
         return out
 
-    def _rate(self, taken: Taken) -> float | None:
+    def _rate(self, taken: Taken) -> float:
+        """Return the rate of a job between; 0 if it cannot be laid out."""
         if taken not in self._rates:
             job = self.first.with_groups(self.second, taken)
-            self._rates[taken] = None if job is None else self._rate_of(job)
+            self._rates[taken] = 0.0 if job is None else self._rate_of(job)
         return self._rates[taken]
-
-    def _known(self, taken: Taken) -> float:
-        rate = self._rate(taken)
-        assert rate is not None, "jobs of a walk can be laid out"
-        return rate
 
     def _rate_of(self, job: JobGroups) -> float:
         return _Rate(job.facts, self.in_tokens).of(job.step_s)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import zip_longest
+from math import inf
 from typing import Any
 
 from simfrontier.answers.accuracy import run_named
@@ -25,7 +26,7 @@ from simfrontier.answers.explain.published import against_published, is_of_runs
 from simfrontier.answers.search import GridSearcher, decided, only
 from simfrontier.answers.step import critical_path, differences, time_spent, who_waited, why_faster
 from simfrontier.answers.study import ScheduleCache, SimulatedCase, advice_on, shortage
-from simfrontier.base.errors import InputError, SimfrontierError
+from simfrontier.base.errors import InputError, SimfrontierError, wrong
 from simfrontier.base.units import written
 from simfrontier.base.workers import HERE, PerProcess, Place, Workers, for_calls
 from simfrontier.core.engine import Fidelity, step_note
@@ -79,6 +80,8 @@ def explain(
         against = None
     elif measured is not None:
         raise InputError("measured: is compared with published runs; allowed: beside against = runs")
+    if measured is not None and not 0.0 < measured < inf:
+        raise InputError(wrong(measured, "tokens per second and device, above 0"), where="measured")
     size, chosen = devices or max(scenario.file.run.devices), fidelity or scenario.file.run.fidelity
     plans = _Plans(scenario, size, chosen)
     names = [name for name in scenario.plans if name != against] if plan is None else [plan]

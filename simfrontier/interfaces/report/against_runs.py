@@ -41,13 +41,13 @@ def _rates(job: ComparedJob) -> tuple[str, str, str]:
 def explained_table(it: AgainstPublished) -> Table:
     """Return the table of the differences between both jobs, with the factor of each."""
     rows = [
-        (each.what, settings_words(each.yours), settings_words(each.theirs), ratio_words(each.factor))
+        (each.what, ratio_words(each.factor), settings_words(each.yours), settings_words(each.theirs))
         for each in it.differences
     ]
-    total = ("all of these", "", "", ratio_words(prod(each.factor for each in it.differences)))
-    heads = ("difference", "yours", "theirs", "factor")
-    table = with_total(rows, total, "What explains the predicted ratio", heads)
-    return Table(table.title, heads, table.rows, words=heads[:3], styles=table.styles)
+    total = ("all of these", ratio_words(prod(each.factor for each in it.differences)), "", "")
+    heads, styles = ("difference", "factor", "yours", "theirs"), [*[""] * len(rows), "bold"]
+    words = ("difference", "yours", "theirs")
+    return Table("What explains the predicted ratio", heads, [*rows, total], words=words, styles=styles)
 
 
 def settings_words(settings: Mapping[str, Any]) -> str:

@@ -94,6 +94,8 @@ def explain(
     else:
         sizes = Sizes(*(None if size is None else str(size) for size in (devices, nodes)))
         loaded = scenario_asked(scenario, machine, model, plan, sizes, settings)
+        if plan is not None and len(loaded.plans) > 1:
+            raise InputError(f"got {plan!r}; allowed: one plan", where="--plan")
         plan, devices = plan and next(iter(loaded.plans)), None
     of_runs = is_of_runs(against, loaded.plans)
     what_if = not of_runs if what_if is None else what_if
