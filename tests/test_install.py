@@ -41,16 +41,20 @@ CORE = {package(each) for each in PYPROJECT["dependencies"]}
 EXTRAS = {extra: {*map(package, each)} for extra, each in PYPROJECT["optional-dependencies"].items()}
 
 
-def ran(folder: Path, *arguments: str, path: Path = ROOT, code: int = 0) -> str:
-    """What simfrontier prints in a folder, in an environment without the packages of extras."""
+def ran(folder: Path, *arguments: str, path: Path = ROOT, code: int = 0, module: str = "simfrontier") -> str:
+    """What a program prints in a folder, in an environment without the packages of extras."""
     hidden = folder / "hidden"
     hidden.mkdir(exist_ok=True)
     absent = set[str]().union(*EXTRAS.values()) - CORE | {"dask", "tornado"}
     (hidden / "sitecustomize.py").write_text(WITHOUT.format(missing=absent), encoding="utf-8")
     done = subprocess.run(
-        [sys.executable, "-m", "simfrontier", *arguments],
+        [sys.executable, "-m", module, *arguments],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": f"{hidden}{os.pathsep}{path}", "PYTHONDONTWRITEBYTECODE": "1"},
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(map(str, (hidden, path, ROOT / "real"))),
+            "PYTHONDONTWRITEBYTECODE": "1",
+        },
         capture_output=True,
         text=True,
         check=False,
@@ -83,6 +87,14 @@ def test_the_core_compares_with_several_processes_and_writes_the_page(tmp_path: 
 def test_a_command_without_its_extra_says_what_to_install(words: tuple[str, ...], extra: str, tmp_path: Path) -> None:
     [line] = ran(tmp_path, *words, code=2).splitlines()
     assert line.endswith(f"which is not installed; allowed: pip install 'simfrontier[{extra}]'")
+
+
+@pytest.mark.parametrize("verb", ["train", "replay"])
+def test_real_runs_say_what_to_install(verb: str, tmp_path: Path) -> None:
+    ran(tmp_path, "export", "toy", "--plans", "zero3", "--devices", "2", "--out", "sim")
+    words = (verb, "sim/schedule-zero3.json", "--ranks", "2", "--out", "real")
+    [line] = ran(tmp_path, *words, code=2, module="simfrontier_real").splitlines()
+    assert line.endswith("needs the package torch, which is not installed; allowed: pip install 'simfrontier[real]'")
 
 
 @pytest.mark.long

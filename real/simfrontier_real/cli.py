@@ -146,6 +146,7 @@ def train(
     refuse_number("--loss-scale", loss_scale)
     refuse_places(out, json)
     refuse_places(checkpoint, None)
+    require("real", "train")
     refuse_checkpoints(len(schedules), checkpoint, resume, start_if_none)
     device_kind(backend, device)
     launch_ranks(ranks, schedules)
@@ -229,7 +230,7 @@ def rates(
 
     kind = device_kind("gloo", device)
     refuse_places(out, None)
-    require("real", "simfrontier-real")
+    require("real", "rates")
     from simfrontier_real.measure.rates import RateSettings, measure_rates
 
     when = datetime.date.today().isoformat()

@@ -122,7 +122,7 @@ def launch(num_ranks: int) -> int:
     If a process exits with an error or is killed, the others are ended as well; on Linux all processes end together
     with this one. Raises InputError if torch is not installed.
     """
-    require("real", "simfrontier-real")
+    require("real", "--ranks")
     from torch._C._distributed_c10d import TCPStore
 
     store = TCPStore(ADDRESS, 0, is_master=True, wait_for_workers=False)  # any rank may end, and it stays

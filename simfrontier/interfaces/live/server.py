@@ -78,7 +78,7 @@ def is_of_another_page(headers: Mapping[str, str]) -> bool:
 def serve(scenario: Scenario, port: int, announce: Callable[[str], None]) -> None:
     """Serve the live page until Ctrl-C. `port` 0 selects any free port. `announce` is called with the address when the
     server is ready. Raises InputError if the port is in use."""
-    require("serve", "simfrontier serve")
+    require("serve", "serve")
     import uvicorn
 
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)

@@ -53,7 +53,7 @@ def sweep(
     """Simulate a study: scenarios with every combination of its axes' values, as one Parquet table. Points already
     simulated are reused. Exit code 1 if every point is refused."""
     if not dry_run:
-        require("sweep", "simfrontier sweep")
+        require("sweep", "sweep")
     if page:
         if out or jobs or scheduler or slurm or dashboard or dry_run or until or fresh or json:
             raise InputError("--page: goes with no other option; allowed: simfrontier sweep FOLDER --page")
