@@ -38,7 +38,7 @@ values = [1, 2]
 key = "engine.overlap"
 values = [false, true]
 """
-TEXTS = {"digest", "scenario", "plan", "stack", "fidelity", "schedule_digest", "mesh", "note", "error"}
+TEXTS = {"digest", "scenario", "plan", "stack", "fidelity", "schedule_digest", "mesh", "grid", "note", "error"}
 WHOLE = {"point", "devices", "nodes", "micro_batch", "grad_accum", "rank_classes", "peak_memory_bytes"}
 Row = Mapping[str, Any]
 
