@@ -44,6 +44,7 @@ def test_runs_are_found_by_names_and_parts_of_names() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
+        (("--model", "?"), "no published run"),
         (("--model", "llama-3-7b"), 'did you mean "llama-3-70b"'),
         (("--model", "llama-3-70b", "--machine", "mi300a"), "allowed: a100-node"),
     ],

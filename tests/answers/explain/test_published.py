@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import simfrontier as sf
 from simfrontier.answers.accuracy import ListedRun, job_of, listed_runs, run_named
 from simfrontier.answers.accuracy.published_runs.step import step_of
 from simfrontier.answers.explain.job_groups import GROUPS, JobGroups, job_groups, own_job_groups
@@ -55,6 +56,15 @@ def test_the_published_run_is_predicted_as_by_make_accuracy() -> None:
     assert found.theirs.facts == timed.facts
     assert found.theirs.predicted == pytest.approx(timed.facts.tflops_per_device(timed.step_s))
     assert found.theirs.measured == pytest.approx(timed.facts.tflops_per_device(timed.measured_s), rel=1e-4)
+
+
+def test_an_own_job_is_that_of_the_scenario() -> None:
+    """Of one batch and, by small schedules, nearly one step with the simulated one."""
+    scenario = own()
+    job, case = own_job_groups(scenario, "mine", 8), scenario.case("mine", 8)
+    assert (job.facts.batch, job.facts.micro_batch, job.facts.sequence) == (16, case.micro_batch, 8192)
+    assert (job.stack, job.facts.shape, job.facts.data) == ("deepspeed", "llama-3-8b", "zero3")
+    assert job.step_s == pytest.approx(sf.simulate(scenario, "mine").step_s, rel=0.05)
 
 
 @pytest.mark.parametrize("name", [ONE, "end_to_end.csv line 2", "end_to_end.csv line 196", "runs_2026.csv line 251"])
@@ -167,6 +177,7 @@ def test_explain_against_runs(tmp_path: Path) -> None:
     [
         (("--measured", "100"), "beside against = runs"),
         (("--against", "runs_2026.csv line 1260"), "no published run"),
+        (("--against", "runs", "--machine", "toy-cluster"), "one of the two"),
         (("--against", "runs", "--measured", "0"), "--measured"),
     ],
 )

@@ -87,12 +87,12 @@ def _has(wanted: str, names: Sequence[str], told: str) -> bool:
     part = _letters(wanted)
     if part in _all_names():
         return part in map(_letters, names)
-    return any(part in _letters(text) for text in (*names, told))
+    return part != "" and any(part in _letters(text) for text in (*names, told))
 
 
 @cache
 def _all_names() -> frozenset[str]:
-    return frozenset(_letters(name) for run in listed_runs() for name in (run.facts.shape, run.row.machine))
+    return frozenset(_letters(name) for run in listed_runs() for name in (run.facts.shape, run.row.machine) if name)
 
 
 def _letters(text: str) -> str:
