@@ -13,6 +13,8 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from simfrontier.base.errors import InputError, wrong
+
 EVERY_S: Final = 10.0  # between two lines
 FIRST_S: Final = 1.0  # before a notebook shows a bar
 AGAIN_S: Final = 0.2  # between two states of it
@@ -76,9 +78,11 @@ def asked(
     wanted: Callable[..., None] | bool | None, stage: str, total: int | None = None
 ) -> AbstractContextManager[Any]:
     """Return the progress that an argument of the Python API asks for, as `progress` does: None shows it in notebooks
-    only, a function is called instead."""
+    only, a function is called instead. Raises InputError for any other value."""
     if callable(wanted):
         return nullcontext(wanted)
+    if not isinstance(wanted, bool | None):
+        raise InputError(wrong(wanted, "True, False, None or a function"), where="progress")
     show = is_notebook() if wanted is None else wanted
     return progress(stage, total) if show else nullcontext(lambda *_, **__: None)
 

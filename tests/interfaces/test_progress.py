@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from simfrontier.base.errors import InputError
 from simfrontier.interfaces.progress import asked, progress
 
 
@@ -59,3 +60,8 @@ def test_a_script_shows_nothing_unless_asked(capfd: pytest.CaptureFixture[str]) 
     with asked(None, "working", 2) as report:
         report("a step", 1, 2)
     assert told == [("a step", 3)] and capfd.readouterr() == ("", "")
+
+
+def test_another_value_is_one_line() -> None:
+    with pytest.raises(InputError, match=r"^progress: got 3, allowed: True, False, None or a function$"):
+        asked(3, "working")  # type: ignore[arg-type]

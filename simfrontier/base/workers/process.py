@@ -26,8 +26,9 @@ PROGRAM: Final = "import sys; sys.path[:] = {path!r}; from simfrontier.base.work
 def started() -> subprocess.Popen[bytes]:
     """Start a worker process, which imports modules as this process does. Unlike those of `multiprocessing` it does not
     run the main script again."""
+    path = [each for each in sys.path if isinstance(each, str)]
     return subprocess.Popen(
-        [sys.executable, "-c", PROGRAM.format(path=sys.path)],
+        [sys.executable, "-c", PROGRAM.format(path=path)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=os.environ | ENVIRONMENT,

@@ -47,10 +47,10 @@ def load_scenario(
     Raises InputError: one line with the file, the key, the value found and the allowed values.
     """
     path = Path(path)
-    if not os.path.lexists(path):  # which says no of a name that is too long, too
-        if str(path) not in shipped():
-            raise InputError(_no_file(path), where=str(path))
+    if str(path) in shipped() and not path.is_file():
         path = shipped()[str(path)]
+    if not os.path.lexists(path):  # which says no of a name that is too long, too
+        raise InputError(_no_file(path), where=str(path))
     if path.is_dir() or path.suffix in (".json", ".csv"):
         example = next(iter(sorted(map(str, (path if path.is_dir() else path.parent).glob("*.toml")))), "")
         got = "a folder" if path.is_dir() else f"a {path.suffix[1:].upper()} file"
