@@ -152,9 +152,9 @@ def distance(mine: JobGroups, run: ListedRun) -> float:
     first (assumed; docs/how-to/published.md)."""
     own, other, row = mine.facts, run.facts, run.row
     peak = mine.peak_flops_per_s / (row.peak_tflops * 1e12)
-    other_device = abs(math.log(peak)) > SAME_PEAK
+    other_device, other_model = abs(math.log(peak)) > SAME_PEAK, not own.is_of_model(other)
     doublings = {  # weight of each doubling, ratios
-        3.0: [1.0 if own.is_of_model(other) else own.billions / other.billions],
+        3.0: [own.billions / other.billions if other_model else 1.0],
         1.0: [peak],
         0.5: [own.devices / other.devices, own.sequence / other.sequence],
         0.25: [
@@ -164,7 +164,7 @@ def distance(mine: JobGroups, run: ListedRun) -> float:
     }
     differ = {
         16.0: [mine.model != row.model, bool(own.lora_rank) != bool(other.lora_rank)],
-        3.0: [other_device],
+        3.0: [other_model, other_device],
         1.0: [own.precision != other.precision],
         0.5: [mine.machine != row.machine, own.checkpointing != other.checkpointing, mine.stack != row.stack],
         0.25: [own.data != other.data],

@@ -140,12 +140,12 @@ def test_groups_that_cannot_change_alone_change_together() -> None:
 
 
 def test_distance_grows_with_each_difference() -> None:
-    """8 devices instead of 128: four doublings of 0.5; another precision 1, another model of twice the parameters 3."""
+    """8 devices instead of 128: four doublings of 0.5; another precision: 1; another model of twice the size: 3 + 3."""
     run, job = named(ONE), groups(ONE)
     far = {
         2.0: replace(job.facts, devices=8, batch=16),
         1.0: replace(job.facts, precision="fp8"),
-        3.0: replace(job.facts, shape="", layers=2, billions=2.0 * run.facts.billions),
+        6.0: replace(job.facts, shape="", layers=2, billions=2.0 * run.facts.billions),
     }
     for expected, facts in far.items():
         assert distance(replace(job, facts=facts), run) == pytest.approx(expected, abs=1e-3)
