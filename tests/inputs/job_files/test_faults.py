@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -48,6 +48,29 @@ def test_cut_files_are_refused_and_leave_nothing(tmp_path: Path) -> None:
         message = refusal("import-job", path, "--devices", "32", "--out", tmp_path / "mine.toml")
         assert message.startswith(f"{path}: ")
         assert not (tmp_path / "mine.toml").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("config.json", {**LLAMA_3_8B, "frobnicate": 3}),
+        ("run.sh", MEGATRON.replace("--bf16", "--bf16 --frobnicate 3")),
+        ("job.log", LOG + "0:   frobnicate ................. 3\n"),
+        ("20B.yml", NEOX.replace('"pos-emb"', '"frobnicate": 3, "pos-emb"')),
+        ("8b.toml", TITAN + "frobnicate = 3\n"),
+        ("llama.yaml", NEMO + "frobnicate: 3\n"),
+    ],
+    ids=["hugging-face", "script", "log", "gpt-neox", "torchtitan", "nemo"],
+)
+def test_no_field_is_dropped_silently(tmp_path: Path, name: str, content: str | dict[str, Any]) -> None:
+    path, out = written(tmp_path, name, content), tmp_path / "mine.toml"
+    more = [] if name in ("config.json", "run.sh", "job.log", "8b.toml") else ["--set", "model.vocabulary=32000"]
+    ran = invoke(
+        "import-job", path, "--devices", "96" if name == "20B.yml" else "32", *more, "--machine", "eos", "--out", out
+    )
+    assert ran.code == 0, ran.err
+    assert "frobnicate" in out.read_text(encoding="utf-8").partition("[machine]")[0]
+    assert "Not read" in ran.out
 
 
 @pytest.mark.parametrize("name", ["run.sh", "job.log"])
