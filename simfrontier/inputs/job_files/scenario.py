@@ -27,7 +27,10 @@ ASSUMED: Final[Mapping[str, tuple[Any, str]]] = {
     "training.micro_batch": (1, "assumed: sequences of a device"),
 }
 GRID: Final = {PLAN_KEYS[short]: short for short in ("tp", "pp", "vp", "cp", "ep")}
-NEEDS: Final = {"order": "pipeline", "sequence_parallel": "tensor"}  # axes without which a key means nothing
+NEEDS: Final = {  # axes without which a key means nothing
+    **{"order": "pipeline", "sequence_parallel": "tensor", "product_pieces": "tensor"},
+    **{"dispatch": "expert", "overlap_experts": "expert", "context_by": "context"},
+}
 USUAL_PLANS: Final = "zero3; hsdp"  # of a model without a plan
 MODEL_KEYS: Final = tuple(f"model.{key}" for key in ModelTable.model_fields)
 SHARED: Final = "batch: not in the files; the smallest that all plans can share"

@@ -75,6 +75,16 @@ def test_a_script_of_megatron_says_all(tmp_path: Path) -> None:
     assert any("attention_dropout" in note for note in job.notes)
 
 
+def test_experts_of_megatron_are_gathered_unless_a_script_names_a_dispatcher(tmp_path: Path) -> None:
+    text = MEGATRON.replace("--swiglu", "--swiglu --num-experts 8 --moe-layer-freq '([0]*2+[1]*30)'")
+    made = document(written(tmp_path, "moe.sh", text.replace("--bf16", "--bf16 --expert-model-parallel-size 2")))
+    plan = made["plans"]["tp2-pp4-vp2-ep2"]
+    assert (plan["expert"], plan["dispatch"]) == (2, "all_gather")
+    assert (made["model"]["experts_per_token"], made["model"]["dense_layers"]) == (2, 2)
+    alone = document(written(tmp_path, "moe.sh", text))["plans"]["tp2-pp4-vp2"]
+    assert not {"expert", "dispatch"} & alone.keys()
+
+
 def test_the_table_of_a_log_says_defaults_too(tmp_path: Path) -> None:
     made = document(written(tmp_path, "job.log", LOG), devices=None)
     assert made["run"]["devices"] == [32]
