@@ -132,7 +132,7 @@ def test_on_paper_folds_are_open_and_nothing_is_cut(page: Any, pages: Pages) -> 
 
 def test_a_term_says_what_it_means_to_pointer_and_keyboard(page: Any, pages: Pages) -> None:
     page.goto(pages["plain"].as_uri())
-    term, tip = page.locator(".card a.term", has_text="MFU"), page.locator("#tip")
+    term, tip = page.locator(".answer a.term", has_text="MFU"), page.locator("#tip")
     assert not tip.is_visible()
     term.hover()
     assert "nominal peak" in tip.inner_text() and term.get_attribute("aria-describedby") == "tip"
