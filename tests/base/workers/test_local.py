@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
@@ -31,8 +33,7 @@ def command():
         print(*(workers.submit(work.process, worker=number).result() for number in (0, 1)), flush=True)
         list(workers.in_order(work.slow, [(100.0,)] * 4))
 
-if __name__ == "__main__":
-    run_to_end("sim", command)
+run_to_end("sim", command)  # without a guard of __main__: workers do not run the script
 """
 
 
@@ -86,6 +87,19 @@ def test_an_error_of_a_call_is_raised_as_itself(two: Workers) -> None:
         list(two.in_order(work.refused, [("no",)]))
     error = caught.value
     assert (error.what, error.where, error.key, error.when) == ("no", "FILE", ("a", 1), "at 8")
+
+
+def test_an_unforeseen_error_has_the_traceback_of_the_worker(two: Workers) -> None:
+    with pytest.raises(ZeroDivisionError) as caught:
+        two.result(two.submit(operator.truediv, 1, 0))
+    [note] = caught.value.__notes__
+    assert note.startswith("In a worker process:\nTraceback") and "ZeroDivisionError" in note
+
+
+def test_a_result_that_cannot_be_sent_is_an_error_of_its_call(two: Workers) -> None:
+    with pytest.raises(TypeError, match="pickle"):
+        two.result(two.submit(threading.Lock))
+    assert two.result(two.submit(work.square, 3)) == 9
 
 
 def test_a_call_that_waits_can_be_cancelled(two: Workers) -> None:
