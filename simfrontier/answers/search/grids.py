@@ -32,7 +32,8 @@ class TriedGrid:
 
 @dataclass
 class GridSearcher:
-    """Decides searches, with a cache of built schedules. Candidates are compared at fidelity `analytic`; `tried` has
+    """Decides searches, with a cache of built schedules; where the first grid that fits is wanted and none does, the
+    largest is the decision. Candidates are compared at fidelity `analytic`; `tried` has
     the candidates of each decided search, by plan and size, in the order in which they were evaluated.
     """
 
@@ -66,6 +67,8 @@ class GridSearcher:
         here = scenario.of(plan, size)
         shared = scenario.at(size).shared_batch(size)
         best: tuple[float, Options] | None = None
+        order = here.searches[plan].order
+        takes_first = order is not None and order.takes_first
         tried: list[TriedGrid] = []
         faults: list[str] = []
         for _, options in candidates(here, plan, size):
@@ -79,9 +82,14 @@ class GridSearcher:
             tried.append(TriedGrid(options=options, rate=rate, why=TOO_BIG if rate is None else ""))
             if rate is not None and (best is None or rate > best[0] * (1 + 1e-9)):
                 best = rate, options
+            if rate is not None and takes_first:
+                break
         self.tried[plan, size] = tuple(tried)
         if best is not None:
             return best[1]
+        can_run = [one.options for one in tried if one.why == TOO_BIG]
+        if takes_first and can_run:
+            return can_run[-1]
         where = f"{scenario.where}: plans.{plan}: at {size} devices"
         if len(faults) < len(tried):
             count = len(tried) - len(faults)

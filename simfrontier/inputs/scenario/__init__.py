@@ -4,10 +4,15 @@ from simfrontier.inputs.scenario.added_keys import (
     FileForm as FileForm,
     GridJob as GridJob,
     GridOrder as GridOrder,
+    Listing as Listing,
     grid_orders as grid_orders,
 )
-from simfrontier.inputs.scenario.aliases import has_degrees as has_degrees
-from simfrontier.inputs.scenario.batches import tokens_of as tokens_of
+from simfrontier.inputs.scenario.aliases import full_path as full_path, has_degrees as has_degrees
+from simfrontier.inputs.scenario.batches import (
+    USUAL_BATCH as USUAL_BATCH,
+    tokens_of as tokens_of,
+    usual_tokens as usual_tokens,
+)
 from simfrontier.inputs.scenario.case import Case as Case, mesh_of as mesh_of
 from simfrontier.inputs.scenario.form import (
     GoodputTable as GoodputTable,

@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from simfrontier.base.extras import added
 from simfrontier.base.io import Strict, extended
 from simfrontier.core.machine import Machine
 from simfrontier.core.workload import Shape
 from simfrontier.inputs.scenario.form import ScenarioFile
+from simfrontier.inputs.scenario.usual_grid import USUAL_KEYS, usual_grids
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,28 +52,36 @@ class GridJob(Protocol):
     def shape(self) -> Shape: ...
 
 
+Listing = Callable[[GridJob, int | None, bool], bool]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GridOrder:
     """An order of grids, as named by `search.by` of a plan and by `simfrontier tune --fidelity`.
 
     `keys`: the options that a grid sets in plans of `family`. `grids`: function that returns the values of these
-    options for a job on a number of devices, best grid first. `listing`: function that prints the grids at the largest
-    size of the job's scenario, all or a limited number of the best ones, as a table or JSON, and returns whether any
-    grid can run. Both functions raise InputError for a job that the model of the order does not cover, and
+    options for a job on a number of devices, best grid first; with `takes_first`, the first grid that fits into memory
+    is taken, else the fastest. `listing`: function that prints the grids at the largest size of the job's scenario, all
+    or a limited number of the best ones, as a table or JSON, and returns whether any grid can run; None if `tune` does
+    not list them. Both functions raise InputError for a job that the model of the order does not cover, and
     SimfrontierError if no grid is allowed.
     """
 
     name: str
     family: str
     keys: tuple[str, ...]
-    grids: Callable[[GridJob, int], Iterable[Mapping[str, int]]]
-    listing: Callable[[GridJob, int | None, bool], bool]
+    grids: Callable[[GridJob, int], Iterable[Mapping[str, Any]]]
+    listing: Listing | None = None
+    takes_first: bool = False
+
+
+USUAL: Final = GridOrder(name="usual", family="megatron", keys=USUAL_KEYS, grids=usual_grids, takes_first=True)
 
 
 @cache
 def grid_orders() -> Mapping[str, GridOrder]:
     """Return all grid orders by name."""
-    return {order.name: order for order in added("grid_orders", GridOrder)}
+    return {order.name: order for order in (USUAL, *added("grid_orders", GridOrder))}
 
 
 def order_names() -> tuple[str, ...]:

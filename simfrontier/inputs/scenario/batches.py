@@ -15,6 +15,12 @@ _BATCH: Final = re.compile(
     re.IGNORECASE,
 )
 BATCH: Final = 'sequences of a step, or its tokens, e.g. 512 or "4M tokens"'
+USUAL_BATCH: Final = "usual"
+USUAL: Final = ((1e9, 5e5), (5e9, 1e6), (math.inf, 4e6))
+"""Tokens of a step by the most parameters: GPT-3's of 125M to 2.7B (arXiv 2005.14165, table 2.1), and those of Llama 2,
+7B to 70B (arXiv 2307.09288, table 1)."""
+MOST_USUAL: Final = 8  # micro-batches of a rank: more hardly change the rate (zero3 on 8 GCDs: 741 of 743 tokens/s)
+PER_STAGE: Final = 4
 NEAR: Final = 0.05  # "4M" tokens are 2^22 as well: 512 sequences of 8,192 are 4.9 % more than 4,000,000
 FAR: Final = 0.25  # share of more sequences than wanted, beyond which a plan is refused rather than the batch moved
 
@@ -34,13 +40,30 @@ def batch_near(wanted: float, parts: Sequence[int]) -> int:
     return step * max(near, key=lambda count: (count & -count, -abs(count * step - wanted)))
 
 
+def usual_batch(parameters: float, sequence: int, plans: Sequence[tuple[int, int]]) -> int:
+    """Return the number of sequences for a step of a model where nobody says it: the tokens that are usual for its
+    size, of which no plan has more than `MOST_USUAL` micro-batches, or `PER_STAGE` a stage; the nearest number that all
+    plans divide. `plans`: part and number of stages of each plan."""
+    step = math.lcm(*(part for part, _ in plans))
+    most = min(part * max(MOST_USUAL, PER_STAGE * stages) for part, stages in plans)
+    wanted = min(usual_tokens(parameters) / sequence, most)
+    return step if step > wanted else batch_near(wanted, [step])
+
+
+def usual_tokens(parameters: float) -> float:
+    """Return the tokens of a step as published for models of this size (`USUAL`)."""
+    return next(tokens for most, tokens in USUAL if parameters <= most)
+
+
 def _nearest(wanted: float, step: int) -> int:
     return step * max(1, round(wanted / step))
 
 
 def batch_in_words(text: str) -> int | str:
-    """Return the sequences of a step as a number, and its tokens as text (`4M tokens`), from a text such as `512
-    sequences`, `4M` or `2,097,152 tokens`. Raises InputError for another text."""
+    """Return the sequences of a step as a number, and its tokens (`4M tokens`) or `usual` as text, from a text such as
+    `512 sequences`, `4M` or `2,097,152 tokens`. Raises InputError for another text."""
+    if text == USUAL_BATCH:
+        return text
     match = _BATCH.fullmatch(text.strip())
     if match is None:
         raise InputError(f"got {shown(text)}, allowed: {BATCH}")

@@ -32,9 +32,9 @@ STEP_KEYS = (  # of a plan as a whole
 
 
 class SearchTable(Strict):
-    """Search for the options of a plan. The candidates are the grids in the order of a model that an extra adds (`by`),
-    of which the first `top` that fit the model are tried, or every combination of `values`; the fastest candidate that
-    fits into memory is taken."""
+    """Search for the options of a plan. The candidates are the grids in the `usual` order or that of a model which an
+    extra adds (`by`), of which the first `top` that fit the model are tried, or every combination of `values`; the
+    fastest candidate that fits into memory is taken, in the usual order the first."""
 
     by: Annotated[str | None, Names(order_names)] = None
     top: Annotated[int, Field(ge=1, le=1000)] = 20

@@ -14,10 +14,10 @@ from simfrontier.base.io import Strict, typed
 from simfrontier.core.collectives import Library
 from simfrontier.core.machine import Machine, SizeError
 from simfrontier.core.machine.stack import Stack, usual_stack
-from simfrontier.core.plan import Engine, Options, own_families
+from simfrontier.core.plan import Engine, Options, TensorOptions, own_families
 from simfrontier.core.program import Mesh
-from simfrontier.core.workload import Precision, Shape
-from simfrontier.inputs.scenario.batches import batch_near
+from simfrontier.core.workload import GptShape, Precision, Shape
+from simfrontier.inputs.scenario.batches import USUAL_BATCH, batch_near, usual_batch
 from simfrontier.inputs.scenario.case import Case, case_of, mesh_of, precision_of
 from simfrontier.inputs.scenario.form import ScenarioFile
 from simfrontier.inputs.scenario.plans import SearchTable, names_softmax, options_of, searched
@@ -159,8 +159,9 @@ class Scenario:
     def shared_batch(self, num_devices: int) -> int | None:
         """Return the number of sequences per step that all plans share at a size, if the file sets neither this number
         nor that of micro-batches; None if the file sets one, or if no plan can be laid out. It is the least common
-        multiple, over the plans, of the sequences per micro-batch over all data-parallel ranks, or the nearest multiple
-        to the tokens of `training.batch`. Plans with a search are not counted, and use the same number."""
+        multiple, over the plans, of the sequences per micro-batch over all data-parallel ranks, or the multiple nearest
+        to the tokens of `training.batch`, or to what is usual. Plans with a search are not counted, and use the same
+        number."""
         if num_devices not in self._shared_batches:  # every plan asks, and the answer is of all
             self._shared_batches[num_devices] = self._find_shared_batch(num_devices)
         return self._shared_batches[num_devices]
@@ -171,11 +172,11 @@ class Scenario:
 
     def _find_shared_batch(self, num_devices: int) -> int | None:
         file, tokens = self.file, self.file.training.tokens
-        if tokens is None and (file.training.batch is not None or "grad_accum" in file.training.model_fields_set):
+        if file.training.sequences is not None or "grad_accum" in file.training.model_fields_set:
             return None
-        parts = []
+        parts: list[tuple[int, int]] = []
         for name, options in self.plans.items():
-            if options.grad_accum is not None and tokens is None:
+            if options.grad_accum is not None and file.training.batch is None:
                 return None
             if name in self.searches:
                 continue
@@ -184,10 +185,13 @@ class Scenario:
             except InputError:  # concerns this plan alone, and is raised again where it is simulated
                 continue
             count = options.grad_accum or options.micro_batches_together
-            parts.append(options.batch_ranks(mesh) * (options.micro_batch or file.training.micro_batch) * count)
+            part = options.batch_ranks(mesh) * (options.micro_batch or file.training.micro_batch) * count
+            parts.append((part, options.pipeline if isinstance(options, TensorOptions) else 1))
         if tokens is not None:
-            return batch_near(tokens / self.sequence, parts)
-        return math.lcm(*parts) if parts else None
+            return batch_near(tokens / self.sequence, [part for part, _ in parts])
+        if file.training.batch == USUAL_BATCH and isinstance(self.shape, GptShape):
+            return usual_batch(self.shape.num_parameters, self.sequence, parts or [(num_devices, 1)])
+        return math.lcm(*(part for part, _ in parts)) if parts else None
 
     def case_with(self, plan: str, options: Options, num_devices: int, batch: int | None = None) -> Case:
         """Return the case of a plan with these options; `batch` is the number of sequences per step, used if the file

@@ -11,7 +11,7 @@ from typing import Any, Final
 from simfrontier.base.errors import InputError, located, near, shown, technique, unknown_key, wrong
 from simfrontier.base.io import refuse_unfit
 from simfrontier.base.limits import DEPTH
-from simfrontier.core.plan import FAMILIES
+from simfrontier.core.plan import FAMILIES, TENSOR
 from simfrontier.inputs.scenario.added_keys import FileForm
 from simfrontier.inputs.scenario.aliases import ALIASES, full_path, in_full
 from simfrontier.inputs.scenario.keys import scenario_keys
@@ -159,7 +159,7 @@ def selected_plans(document: Mapping[str, Any], plans: Iterable[str]) -> dict[st
     table, out = document.get("plans"), {}
     known = table if isinstance(table, dict) else {}
     for text in (part for each in plans for part in _names_in(each, known)):
-        name, words = (text, {}) if text in {*known, *_by_name()} else plan_in_words(text, known)
+        name, words = (text, {}) if text in {*known, *_by_name()} - {*TENSOR} else plan_in_words(text, known)
         if name in out:
             raise InputError(f"got {shown(name)} twice, allowed: every plan once", key=("plans",))
         out[name] = words

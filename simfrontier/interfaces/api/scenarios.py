@@ -11,7 +11,16 @@ from simfrontier.base.errors import InputError, located, shown, wrong
 from simfrontier.core.machine import catalog
 from simfrontier.core.plan import FAMILIES, Options, table_of
 from simfrontier.core.workload import MODELS
-from simfrontier.inputs.scenario import Scenario, has_degrees, load_scenario, scenario_of, selected_plans
+from simfrontier.inputs.scenario import (
+    USUAL_BATCH,
+    Scenario,
+    full_path,
+    has_degrees,
+    load_scenario,
+    path_of,
+    scenario_of,
+    selected_plans,
+)
 from simfrontier.interfaces.api import given
 
 OnePlan: TypeAlias = "Mapping[str, Any] | Options | str"
@@ -69,8 +78,8 @@ def new_scenario(
             yours to plans in words or dicts of options. A dict without `family` is a grid if it has a degree such as
             `tp`, else of family `lattice`, whose options say over which mesh axes each state is sharded.
         devices: numbers of devices (GPUs; GCDs, the halves of an MI250X), one or several.
-        batch: sequences per step over all devices, or its tokens as a text ("4M"). Default: the smallest that all
-            plans can share.
+        batch: sequences per step over all devices, or its tokens as a text ("4M"). Default: as usual for models of
+            this size.
         settings: any other key of a scenario with its value, such as {"training.grad_accum": 4}.
         title: title of tables and pages. Default: model and machine.
 
@@ -87,16 +96,20 @@ def new_scenario(
         >>> sf.new_scenario("frontier", "gpt-13b", {"zero3": {}, "mine": mine}, devices=[8, 64])
     """
     _refuse_swapped(machine, model)
-    table = {"name": model} if isinstance(model, str) else {"name": "own", **model}
+    tables, table = _tables(plans), {"name": model} if isinstance(model, str) else {"name": "own", **model}
     document = {
         "name": re.sub(r"[^A-Za-z0-9._-]+", "-", f"{table['name']}-on-{Path(machine).stem}"),
         "title": title or f"{table['name']} on {Path(machine).stem.capitalize()}",
         "machine": {"name": machine},
         "model": table,
         "run": {"devices": given.sizes(devices)},
-        "plans": _tables(plans),
+        "plans": tables,
     }
-    return scenario_of(document, IN_PYTHON, given.settings(settings or {}, batch))
+    changes = given.settings(settings or {}, batch)
+    keys = [*(full_path(path_of(key))[-1] for key in changes), *(key for plan in tables.values() for key in plan)]
+    if not {"batch", "grad_accum", "ga"} & {*keys}:
+        document["training"] = {"batch": USUAL_BATCH}
+    return scenario_of(document, IN_PYTHON, changes)
 
 
 def _refuse_swapped(machine: Any, model: Any) -> None:

@@ -18,6 +18,9 @@ MOST_LISTED = 20
 _DIFFERING = {"networks": "networks of nodes", "kernels": "calls of kernels", "collectives": "calls of collectives"}
 
 
+USUAL_GRID = "the smallest that fits, assumed: tensor parallelism in a node, then stages; arXiv 2104.04473"
+
+
 def number(value: float, digits: int = 3) -> str:
     """Return a number as text with at least `digits` significant digits, rounded to an integer if larger, with
     thousands separators: 80.8, 4,096, 0.0137."""

@@ -12,7 +12,8 @@ from simfrontier.base.units import counted
 from simfrontier.core.machine import Machine, Provenance, compressed
 from simfrontier.core.network import groups_of_job
 from simfrontier.core.plan import HopOptions, Options, TensorOptions
-from simfrontier.inputs.scenario import Case, Scenario
+from simfrontier.core.workload import GptShape
+from simfrontier.inputs.scenario import USUAL_BATCH, Case, Scenario, usual_tokens
 from simfrontier.interfaces.report.view import StudyView
 
 KINDS = ("assumed", "fitted", "inferred", "measured", "quoted")  # the least certain first
@@ -156,8 +157,11 @@ def setup_of(view: StudyView) -> dict[str, Any]:
 
 
 def _batch_words(scenario: Scenario, devices: int) -> str:
+    batch = scenario.file.training.batch
+    if batch == USUAL_BATCH and isinstance(scenario.shape, GptShape):
+        return f"usual for its size: up to {usual_tokens(scenario.shape.num_parameters) / 1e6:g}M tokens"
     if scenario.file.training.tokens is not None:
-        return str(scenario.file.training.batch)
+        return str(batch)
     return "" if scenario.shared_batch(devices) is None else "by default"
 
 
@@ -223,6 +227,7 @@ def _search(view: StudyView, plan: str, size: int, tried: Sequence[TriedGrid]) -
         "plan": plan,
         "devices": size,
         "by": view.scenario.at(size).searches[plan].by or "",
+        "takes_first": getattr(view.scenario.at(size).searches[plan].order, "takes_first", False),
         "taken": _columns(view.scenario.resolved_options[plan, size], size, differing),
         "candidates": [
             {"options": _columns(one.options, size, differing), "samples_per_s": one.rate, "misfit": one.why}

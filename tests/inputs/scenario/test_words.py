@@ -8,7 +8,7 @@ import pytest
 
 from simfrontier.base.errors import InputError
 from simfrontier.inputs.scenario import Scenario, scenario_of
-from simfrontier.inputs.scenario.batches import batch_in_words, batch_near, tokens_of
+from simfrontier.inputs.scenario.batches import batch_in_words, batch_near, tokens_of, usual_batch
 from simfrontier.inputs.scenario.words import plan_in_words, split_plans
 
 ZERO_1 = {"family": "zero1"}
@@ -43,6 +43,7 @@ TP_8 = {"tensor": 8, "sequence_parallel": True}
             {"pipeline": 4, "layers": "even", "order": "dualpipev", "chunks": 2, "data": ZERO_1},
         ),
         ("ep 8 dispatch deepep", "ep8-dispatch-deepep", {"expert": 8, "dispatch": "deepep", "data": ZERO_1}),
+        ("3D", "3d", {"search": {"by": "usual", "top": 8}, "data": ZERO_1}),
         ("x 2 y 2 z 8", "x2-y2-z8", {"family": "axonn", "x": 2, "y": 2, "z": 8, "data": {"family": "ddp"}}),
     ],
 )
@@ -164,3 +165,19 @@ def test_faults_name_the_key(tables: dict[str, Any], line: str) -> None:
     with pytest.raises(InputError) as caught:
         scenario(**tables)
     assert line in str(caught.value)
+
+
+def test_the_usual_batch_is_that_of_published_models_of_the_size() -> None:
+    """Llama 2 70B: 4M tokens, 1,024 sequences of 4,096; GPT-3 XL of 1.3B: 1M, 512 of 2,048."""
+    assert usual_batch(70e9, 4096, [(512, 1), (128, 2)]) == 1024
+    assert usual_batch(1.3e9, 2048, [(64, 1)]) == 512
+
+
+def test_the_usual_batch_has_few_micro_batches_and_one_for_every_rank() -> None:
+    assert usual_batch(70e9, 4096, [(8, 1), (1, 16)]) == 64  # of one rank in a pipeline of 16: four a stage
+    assert usual_batch(70e9, 4096, [(2048, 1)]) == 2048
+
+
+def test_a_batch_may_be_the_usual_one() -> None:
+    made = scenario(training={"batch": "usual"})
+    assert {made.case(plan, 8).samples for plan in made.plans} == {16}  # 2 data ranks × 8 micro-batches

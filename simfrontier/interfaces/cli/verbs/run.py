@@ -150,7 +150,8 @@ def _grids(found: results.Findings) -> Iterator[str]:
     """Yield a line per search for a plan's grid: the grid found, and the number of candidates."""
     for search in found["ranks"]["searches"] if found["ranks"] else ():
         grid = ", ".join(f"{name.lower()} {value}" for name, value in search["taken"].items())
-        yield f"{search['plan']} on {search['devices']:,}: {grid} (best of {len(search['candidates']):,})"
+        how = phrases.USUAL_GRID if search["takes_first"] else f"best of {len(search['candidates']):,}"
+        yield f"{search['plan']} on {search['devices']:,}: {grid} ({how})"
 
 
 def _misfits(view: StudyView) -> Iterator[str]:

@@ -14,7 +14,7 @@ from simfrontier.answers.forecast import forecast_tune
 from simfrontier.answers.study import STORE, forget
 from simfrontier.base.errors import InputError, StoppedError, nearest
 from simfrontier.base.wholefile import ensure_writable, filled
-from simfrontier.inputs.scenario import GridOrder, grid_orders
+from simfrontier.inputs.scenario import Listing, grid_orders
 from simfrontier.interfaces.cli import options
 from simfrontier.interfaces.cli.console import console, print_json, say, tell
 from simfrontier.interfaces.cli.options import announce
@@ -91,8 +91,8 @@ def tune(
             **{"--fresh": fresh, "--max-error": max_error is not None, "--page": page is not None},
             **{"--scheduler": scheduler, "--slurm": slurm, "--dashboard": dashboard},
         }
-        order = _grid_order(fidelity, of_a_search)
-        raise typer.Exit(0 if order.listing(options.load(scenario, set_, None, devices), top, json) else 1)
+        listing = _listing(fidelity, of_a_search)
+        raise typer.Exit(0 if listing(options.load(scenario, set_, None, devices), top, json) else 1)
     place = options.place_of(jobs, scheduler, slurm, dashboard, options.cores())
     settings = [*(set_ or ()), *(() if fidelity is None else (f"run.fidelity={fidelity}",))]
     loaded = options.load(scenario, settings, None, devices, laid_out=False)
@@ -136,13 +136,14 @@ def tune(
         print_tuning(outcome, folder, SHOWN if top is None else top, page is not False)
 
 
-def _grid_order(fidelity: str, of_a_search: Mapping[str, object]) -> GridOrder:
-    """Return the grid order selected by --fidelity. Raises InputError for an unknown name, or if options of a search
-    are given too."""
-    if fidelity not in grid_orders():
-        raise InputError(f"got {fidelity!r}; {nearest(fidelity, (*SEARCHED, *grid_orders()))}", where="--fidelity")
+def _listing(fidelity: str, of_a_search: Mapping[str, object]) -> Listing:
+    """Return the function that lists grids in the order selected by --fidelity. Raises InputError for an unknown
+    name, or if options of a search are given too."""
+    listed = {name: order.listing for name, order in grid_orders().items() if order.listing is not None}
+    if fidelity not in listed:
+        raise InputError(f"got {fidelity!r}; {nearest(fidelity, (*SEARCHED, *listed))}", where="--fidelity")
     options.refuse(of_a_search, f"with --fidelity {fidelity}; allowed: only in the search")
-    return grid_orders()[fidelity]
+    return listed[fidelity]
 
 
 def _pins(texts: Sequence[str]) -> dict[str, list[search.Value]]:
