@@ -158,7 +158,7 @@ def decided(scenario: Scenario, plan: str, devices: int, searcher: GridSearcher)
     values = next(values for values, options in tried if options == found)
     written = {key: value for key, value in _written(scenario, plan, devices).items() if key != "search"}
     settings = {f"plans.{plan}": {**written, **values, "family": found.family}}
-    return scenario_of(scenario.document, scenario.where, settings), settings
+    return scenario_of(scenario.document, scenario.where, settings, laid_out=False), settings
 
 
 def _written(scenario: Scenario, plan: str, devices: int) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from simfrontier.inputs.scenario.parts import (
     shape_of,
     with_tables,
 )
-from simfrontier.inputs.scenario.plans import options_of, searched
+from simfrontier.inputs.scenario.plans import options_of, refuse_idle, searched
 from simfrontier.inputs.scenario.scenario import Scenario
 from simfrontier.inputs.scenario.settings import NUMBER_TABLES, changed_document, choose_plans, put, selected_plans
 from simfrontier.inputs.scenario.shipped import shipped
@@ -136,6 +136,8 @@ def _resolve(
         contents={keys.form: keys.read(file, folder) for keys in SCENARIO_KEYS if keys.read is not None},
         beside=scenario_beside(file.neighbour, machine, folder, _loaded_once),
     )
+    for name, (_, search) in tables.items() if laid_out else ():
+        refuse_idle(name, scenario.plans[name], search)
     scenario = _with_stack(scenario, folder)
     scenario = replace(
         scenario, sized={size: _sized(scenario, size, laid_out) for size in sizes_with_tables(file, named)}

@@ -53,6 +53,9 @@ def shape_of(table: ModelTable) -> Shape:
     """Return the shape of a named model, changed by the settings of the table; or a user-defined shape, for which the
     table must set every size. Raises InputError, also for settings of experts that the shape lacks."""
     shape = _shape_of(table)
+    rank, most = getattr(shape, "lora_rank", None), getattr(shape, "hidden", 0)
+    if rank is not None and rank > most:
+        raise InputError(f"got {rank}, allowed: up to hidden = {most:,}", key=("model", "lora_rank"))
     if getattr(shape, "experts", None) is None:
         defaults = {each.name: each.default for each in fields(GptShape)}
         idle = [key for key in OF_EXPERTS if getattr(table, key) not in (None, defaults[key])]

@@ -26,6 +26,7 @@ AXES = ("node", "package", "gcd")
 DATA_KEY = "data"
 OF_DATA = "gradient_codec"  # of a plan without data axes of its own; where it has such, of the plan on them
 ALSO_CALLED = {"fsdp": "zero3", "fsdp1": "zero3", "fsdp2": "zero3", "zero": "zero3", "mics": "hsdp", "3d": "megatron"}
+IDLE_AT_ONE = {"order": "pipeline", "dispatch": "expert", "context_by": "context"}
 STEP_KEYS = (  # of a plan as a whole
     *("micro_batch", "grad_accum", "checkpointing", "attention", "softmax", "offload_activations"),
 )
@@ -118,6 +119,18 @@ def names_softmax(options: Options) -> bool:
         options.softmax not in (None, "fused")
         or getattr(options, "cross_entropy", USUAL_CROSS_ENTROPY) != USUAL_CROSS_ENTROPY
     )
+
+
+def refuse_idle(name: str, options: Options, search: SearchTable | None) -> None:
+    """Raise InputError for a key that a plan sets although its degree, of one rank, leaves nothing to decide."""
+    found = () if search is None else (*search.values, *search.grid_keys)
+    for key, degree in IDLE_AT_ONE.items():
+        value = getattr(options, key, None)
+        if key not in options.model_fields_set or value == type(options).model_fields[key].default or degree in found:
+            continue
+        if getattr(options, degree) == 1:
+            text = f"got {shown(value)}, which changes nothing with {degree} = 1; allowed: {degree} of 2 or more"
+            raise InputError(text, key=("plans", name, key))
 
 
 def _refuse_own_codec(table: Mapping[str, Any], plan: Key) -> None:

@@ -106,7 +106,7 @@ def compare(
         devices: numbers of devices to simulate, one or several. A device is a GPU; on an MI250X it is a GCD, of which
             a GPU has two. Required with `model`; of a scenario its own by default.
         batch: the global batch, the same for all plans: sequences per step over all devices, or its tokens as a text
-            ("4M"). Default: the smallest that all plans can share.
+            ("4M"). Default: as usual for models of this size (`docs/defaults.md`); of a scenario its own.
         settings: dict of any other keys of a scenario (`sf.keys()`) with their values, such as {"training.micro_batch":
             2} (sequences of a device at once).
         fidelity: how communication is simulated: "flow" (messages share links), "analytic" (no contention) or "chunk"

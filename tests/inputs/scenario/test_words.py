@@ -158,6 +158,10 @@ def test_settings_may_have_short_names() -> None:
         ({"plans": {"a": {"tp": 2, "tensor": 2}}}, "plans.a.tp: is tensor, which the table has, too"),
         ({"training": {"batch": "a lot"}}, "training.batch: got"),
         ({"plans": {"a": "tp 2 foo 3"}}, "plans.a: plan 'tp 2 foo 3': 'foo'"),
+        ({"plans": {"a": "tp 2 zb-h1"}}, 'plans.a.order: got "zb-h1", which changes nothing with pipeline = 1'),
+        ({"plans": {"a": "tp 2 dispatch deepep"}}, "plans.a.dispatch: got"),
+        ({"plans": {"a": "tp 2 context_by gather"}}, "plans.a.context_by: got"),
+        ({"model": {"name": "tiny", "lora_rank": 65}}, "model.lora_rank: got 65, allowed: up to hidden = 64"),
         ({"plans": {"a": "tp 2 dp 8"}}, "the grid leaves 4 of 8 devices; allowed: 4, or 16 devices"),
     ],
 )
