@@ -11,10 +11,11 @@ from typing import Any, Final
 from simfrontier.base.errors import InputError, located, near, shown, technique, unknown_key, wrong
 from simfrontier.base.io import refuse_unfit
 from simfrontier.base.limits import DEPTH
-from simfrontier.core.plan import FAMILIES, TENSOR
-from simfrontier.inputs.scenario.added_keys import FileForm
+from simfrontier.core.plan import FAMILIES
+from simfrontier.inputs.scenario.added_keys import USUAL, FileForm
 from simfrontier.inputs.scenario.aliases import ALIASES, full_path, in_full
 from simfrontier.inputs.scenario.keys import scenario_keys
+from simfrontier.inputs.scenario.usual_grid import USUAL_KEYS
 from simfrontier.inputs.scenario.words import plan_in_words
 
 Path = tuple[str, ...]  # of a setting in a scenario's document
@@ -110,10 +111,19 @@ def changed_document(
             _refuse_astray(path, value)
             before = copy.deepcopy(changed)
             put(changed, path, value)
+            _end_search(changed, path)
             hold_everywhere(changed, path)
             if changed != before:
                 new.append(f"{key} = {value}")
         return in_full(changed), tuple(new)
+
+
+def _end_search(document: dict[str, Any], path: Path) -> None:
+    """Remove the search for the usual grid of a plan of which a degree is set."""
+    for _, name, *key in _paths(document, path) if path[0] == "plans" and len(path) == 3 else ():
+        search = document["plans"][name].get("search")
+        if key[0] in USUAL_KEYS and isinstance(search, dict) and search.get("by") == USUAL.name:
+            del document["plans"][name]["search"]
 
 
 def _refuse_astray(path: tuple[str, ...], value: Any) -> None:
@@ -159,7 +169,7 @@ def selected_plans(document: Mapping[str, Any], plans: Iterable[str]) -> dict[st
     table, out = document.get("plans"), {}
     known = table if isinstance(table, dict) else {}
     for text in (part for each in plans for part in _names_in(each, known)):
-        name, words = (text, {}) if text in {*known, *_by_name()} - {*TENSOR} else plan_in_words(text, known)
+        name, words = (text, {}) if text in {*known, *_by_name()} - {USUAL.family} else plan_in_words(text, known)
         if name in out:
             raise InputError(f"got {shown(name)} twice, allowed: every plan once", key=("plans",))
         out[name] = words

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from simfrontier.base.errors import InputError, near, nearest
 from simfrontier.core.plan import FAMILIES, TENSOR, ZERO
-from simfrontier.inputs.scenario.added_keys import grid_orders
+from simfrontier.inputs.scenario.added_keys import USUAL
 from simfrontier.inputs.scenario.plans import ALSO_CALLED, DATA_KEY, OF_DATA, unknown_family
 
 PLAN_KEYS: Final = {
@@ -19,7 +19,6 @@ PLAN_KEYS: Final = {
 """Keys of a plan by their usual abbreviations."""
 OF_MEGATRON: Final = ("tensor", "pipeline", "context", "expert", "expert_tensor", "chunks")
 OF_AXONN: Final = ("x", "y", "z")
-TOP: Final = 8  # grids that are tried for a plan in words without one
 ON_DATA: Final = "zero1"  # of a grid that names no plan on the data axes: Megatron-LM's distributed optimizer
 
 _RECOMPUTE: Final = r"(?:activation )?(?:re-?comput(?:e|ation)|checkpointing)"
@@ -63,8 +62,8 @@ def split_plans(text: str) -> tuple[str, ...]:
 def plan_in_words(text: str, names: Collection[str] = ()) -> tuple[str, dict[str, Any]]:
     """Return name and table of a plan in words: a family of the ZeRO kind, degrees of a grid (`tp 2 pp 4 vp 2 ep 8`),
     or both (`tp 2 ep 8 zero3`), beside any other key of a plan with its value (`micro_batch 2 dispatch deepep`), and
-    what tables of published runs say (`distributed optimizer`, `selective recompute`, `fsdp 16`). A tensor-parallel
-    family without degrees searches for its grid, `megatron` for the smallest usual one that fits. Raises InputError
+    what tables of published runs say (`distributed optimizer`, `selective recompute`, `fsdp 16`). `megatron` without
+    degrees searches for the smallest usual grid that fits. Raises InputError
     for other words; `names` are further names that a user may have meant."""
     words = _words(text)
     name = re.sub(r"-(?=\d)", "", "-".join(_plain(text).replace("+", "p").split()))
@@ -74,9 +73,8 @@ def plan_in_words(text: str, names: Collection[str] = ()) -> tuple[str, dict[str
     family = family or ("axonn" if set(values) & set(OF_AXONN) else "megatron")
     form = TENSOR[family][0]
     inner = {key: values.pop(key) for key in [*values] if key == OF_DATA or key not in form.model_fields}
-    if not {*values} & {*OF_MEGATRON, *OF_AXONN}:
-        by = next((order.name for order in grid_orders().values() if order.family == family), "")
-        values |= {"search": {"by": by, "top": TOP}} if by else {}
+    if family == "megatron" and not {*values} & {*OF_MEGATRON}:
+        values["search"] = {"by": USUAL.name}
     on_data = {"family": data or (ON_DATA if family == "megatron" else "ddp"), **inner}
     return name, completed({"family": family, **values, DATA_KEY: on_data})
 

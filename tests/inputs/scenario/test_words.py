@@ -43,7 +43,7 @@ TP_8 = {"tensor": 8, "sequence_parallel": True}
             {"pipeline": 4, "layers": "even", "order": "dualpipev", "chunks": 2, "data": ZERO_1},
         ),
         ("ep 8 dispatch deepep", "ep8-dispatch-deepep", {"expert": 8, "dispatch": "deepep", "data": ZERO_1}),
-        ("3D", "3d", {"search": {"by": "usual", "top": 8}, "data": ZERO_1}),
+        ("3D", "3d", {"search": {"by": "usual"}, "data": ZERO_1}),
         ("x 2 y 2 z 8", "x2-y2-z8", {"family": "axonn", "x": 2, "y": 2, "z": 8, "data": {"family": "ddp"}}),
     ],
 )
@@ -150,6 +150,13 @@ def test_settings_may_have_short_names() -> None:
     made = scenario_of(DOCUMENT, "words.toml", {"plans.short.tp": 4, "model.seq_len": 32, "training.gbs": "512 tokens"})
     assert made.case("short", 8).samples == 16
     assert made.document["plans"]["short"]["tensor"] == 4
+
+
+def test_a_degree_that_is_set_ends_the_search_for_the_usual_grid() -> None:
+    assert scenario_of(DOCUMENT, "words.toml", plans=("megatron",)).searches.keys() == {"megatron"}
+    made = scenario_of(DOCUMENT, "words.toml", {"plans.megatron.tp": 4}, ("megatron",))
+    assert not made.searches
+    assert made.case("megatron", 8).batch_ranks == 2
 
 
 @pytest.mark.parametrize(

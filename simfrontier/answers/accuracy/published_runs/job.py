@@ -16,7 +16,7 @@ from simfrontier.base.errors import InputError, nearest, wrong
 from simfrontier.core.machine import catalog, document_of, load_machine
 from simfrontier.core.plan import MOST_MICRO_BATCHES
 from simfrontier.core.workload import GptShape
-from simfrontier.inputs.scenario import Scenario, scenario_of
+from simfrontier.inputs.scenario import Scenario, scenario_of, tokens_of
 
 PLAN: Final = "run"
 USUAL_HEAD: Final = 128  # features of a head, where a source tells no number of heads
@@ -353,8 +353,7 @@ class _Making:
             names = " × ".join(axis for axis in ("tensor", "context", "pipeline", "x", "y") if grid.get(axis, 1) > 1)
             raise InputError(f"plan: {names} = {inner} does not divide {self.devices} devices")
         ranks = self.ranks = self.devices // inner
-        units = {"batch_mtokens": 1e6, "batch_ktokens": 1e3, "batch_tokens": 1.0}
-        tokens = next((grid[key] * unit for key, unit in units.items() if key in grid), None)
+        tokens = tokens_of(self.run["batch"])
         if "batch" not in known and tokens is not None:
             known["batch"] = max(ranks, round(tokens / sequence / ranks) * ranks)
         if "batch" not in known and "batch_per_device" in grid:

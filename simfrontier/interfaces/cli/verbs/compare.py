@@ -10,7 +10,7 @@ import typer
 
 from simfrontier.base.errors import InputError, located
 from simfrontier.core.machine import load_machine
-from simfrontier.inputs.scenario import Scenario, parse_setting, selected_plans
+from simfrontier.inputs.scenario import Scenario, in_full, parse_setting, selected_plans
 from simfrontier.interfaces.api import USUAL_PLANS, new_scenario
 from simfrontier.interfaces.api.scenarios import Plans
 from simfrontier.interfaces.cli import options
@@ -80,7 +80,7 @@ def scenario_asked(
         raise InputError("missing; allowed: --machine, --model and --devices together", where="--model")
     if (sizes.devices is None) == (sizes.nodes is None):
         raise InputError("allowed: one of --devices and --nodes, beside --model", where="--devices")
-    named = machine or "frontier"
+    named = in_full({"machine": {"name": machine or "frontier"}})["machine"]["name"]
     numbers = options.sizes_of(sizes.devices)
     if sizes.nodes is not None:
         per_node = load_machine(named).devices_per_node
