@@ -12,6 +12,7 @@ from simfrontier.core.cost import Pricing
 from simfrontier.core.engine.timeline import RoleTimeline
 from simfrontier.core.program import Op, SegmentedProgram
 
+MOST_NUMBERS = 100_000  # durations of a program call that are computed at once
 FactorsOf = Callable[[Op, Ints], Floats]
 """How many times as long as simulated an op takes on some rank classes: [num_rows or 1, num_variations]."""
 
@@ -86,7 +87,8 @@ class SimulatedDurations(Durations):
         super().__init__(pricing, [each.segmented for each in roles], [each.classes for each in roles], num_variations)
         self.roles, self.factors_of = roles, factors_of
         self.took = [columns(role.timeline.end - role.timeline.start) for role in roles]
-        self._took_inside: dict[Hashable, list[Floats]] = {}
+        self._took_inside: dict[Hashable, Floats] = {}
+        self._factors_inside: dict[Hashable, Floats] = {}
         self._keys: dict[tuple[int, int], Hashable] = {}
 
     def of_op(self, role: int, node: int) -> Floats:
@@ -94,8 +96,14 @@ class SimulatedDurations(Durations):
         return seconds
 
     def of_call(self, role: int, node: int) -> list[Floats]:
-        each = zip(self.parts[role].block(node), self.took_in_call(role, node), strict=True)
-        return [took * self.factors(op, role) for op, took in each]
+        took, block = self.took_in_call(role, node), self.parts[role].block(node)
+        if took.size * self.num_variations > MOST_NUMBERS:
+            return [each * self.factors(op, role) for op, each in zip(block, took, strict=True)]
+        key = role, self.parts[role].segment(node)
+        if key not in self._factors_inside:
+            like = len(self.rows[role]), self.num_variations
+            self._factors_inside[key] = np.stack([np.broadcast_to(self.factors(op, role), like) for op in block])
+        return list(took * self._factors_inside[key])
 
     def call_key(self, role: int, node: int) -> Hashable:
         """Return a key of the durations of a call's ops; program nodes that share one program call share one object of
@@ -118,13 +126,13 @@ class SimulatedDurations(Durations):
             self._known[key] = np.ascontiguousarray(self.factors_of(op, self.rows[role]))
         return self._known[key]
 
-    def took_in_call(self, role: int, node: int) -> list[Floats]:
-        """Return the simulated durations of the ops of a program call, each an array [num_rows, 1]."""
+    def took_in_call(self, role: int, node: int) -> Floats:
+        """Return the simulated durations of the ops of a program call [num_ops, num_rows, 1]."""
         key = self.call_key(role, node)
         if key not in self._took_inside:
             own = self.roles[role]
             inside = [own.call_times(cls, node)[1] for cls in own.classes]
-            self._took_inside[key] = list(columns(np.stack([times.end - times.start for times in inside])))
+            self._took_inside[key] = columns(np.stack([times.end - times.start for times in inside]))
         return self._took_inside[key]
 
 
