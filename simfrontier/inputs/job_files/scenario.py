@@ -98,7 +98,7 @@ def _together(files: Sequence[JobFile], settings: Mapping[str, Any]) -> dict[str
             known = found.get(key)
             if known is None or (known.yields and not each.yields):
                 found[key] = each
-            elif not each.yields and known.value != each.value and key != "model.name":
+            elif not each.yields and known.value != each.value:
                 text = f"got {shown(each.value)}, and {known.file} says {shown(known.value)} ({known.field})"
                 raise InputError(text, where=each.file, key=(each.field,))
     for key, value in settings.items():

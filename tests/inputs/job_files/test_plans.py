@@ -198,6 +198,9 @@ def test_files_that_contradict_each_other_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError) as error:
         imported(a, b)
     assert str(error.value) == f"{b}: hidden_size: got 8192, and {a} says 4096 (hidden_size)"
+    with pytest.raises(InputError, match=r'model.flavor: got "llama-3-8b", and .* says "llama"'):
+        imported(a, written(tmp_path, "8b.toml", TITAN))
+    assert imported(a, written(tmp_path, "8b.toml", TITAN.replace('flavor = "8B"', ""))).scenario.shape.name == "llama"
 
 
 def test_a_batch_that_the_accumulation_does_not_make_is_refused(tmp_path: Path) -> None:
