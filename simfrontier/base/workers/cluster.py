@@ -175,13 +175,17 @@ def _check(client: Any, address: str) -> None:
     for worker, number in threads.items():
         if number != 1:
             raise _refused_scheduler(f"the worker at {worker} has {number} threads; {needed}")
-    for worker, versions in client.get_versions(packages=["simfrontier"])["workers"].items():
-        version = versions["packages"].get("simfrontier")
+    for worker, version in client.run(_version, on_error="return").items():
         if version != __version__:
             raise _refused_scheduler(
                 f"the worker at {worker} has simfrontier {version}, this process {__version__}; allowed: the same "
                 "version everywhere"
             )
+
+
+def _version() -> str:
+    """Return the version of simfrontier that a worker imports."""
+    return __version__
 
 
 def _refused_scheduler(what: str) -> InputError:
