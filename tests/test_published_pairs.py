@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.invoke import ROOT
 from tests.published_pairs import PairResult, drawn, left_out_s, results, shipped_s
 
 
@@ -12,6 +13,10 @@ def test_nine_signs_of_ten_and_nine_sizes_of_ten_over_many_pairs() -> None:
     found = results(drawn(300, 0), left_out_s)
     assert sum(one.has_sign for one in found) >= 0.9 * len(found)
     assert sum(one.has_size for one in found) >= 0.9 * len(found)
+    signs, sizes, logs = (
+        sum(each) for each in zip(*((x.has_sign, x.has_size, x.has_log_size) for x in found), strict=True)
+    )
+    assert f"{signs}, {sizes} and {logs} of the 300" in (ROOT / "docs/how-to/published.md").read_text()
 
 
 @pytest.mark.parametrize(("seed", "signs", "sizes"), [(0, 7, 9), (52, 9, 9)])

@@ -358,7 +358,7 @@ def runs(model: str | None = None, machine: str | None = None) -> pd.DataFrame:
             writes them), `devices`, `batch` (sequences of a step), `sequence`, `precision`; `tokens_per_s_per_device`
             and `tflops_per_device` (the model's, without recomputation) as measured, `value` and `unit` as printed;
             `predicted`: tokens per second and device by a fit that has not seen the run's machine, with the ends of its
-            90 % interval, `low` and `high`, and its `error` (predicted / measured - 1); `source`.
+            90 % interval, `low` and `high`, and its `error` (predicted / measured - 1, of the rates); `source`.
 
     Raises:
         InputError: if there is no such run.
