@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -23,10 +23,6 @@ class Control:
     words: tuple[str, ...]
     at: int
     group: Group = "job"
-
-    def place(self, places: Mapping[str, int]) -> int:
-        """Return the index of this control's position, from the moved positions `places` or the scenario's own."""
-        return places.get(self.key, self.at)
 
 
 def control(

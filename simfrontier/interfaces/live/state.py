@@ -211,13 +211,8 @@ def _of_plans(
             return LiveScenario(scenario=scenario, left_out=left_out)
 
 
-def scenario_at(base: Scenario, controls: Sequence[Control], state: LiveState) -> Scenario:
-    """Return the scenario of `laid_out`."""
-    return laid_out(base, controls, state).scenario
-
-
 def scenario_file(base: Scenario, controls: Sequence[Control], state: LiveState) -> str:
     """Return the scenario with the values of all moved controls as the text of a scenario file, with a comment on its
     origin."""
     beside = comment(f"Saved by simfrontier serve from {base.where}; the files that it names are beside that one.")
-    return f"{beside}\n{toml_document(scenario_at(base, controls, state).document)}"
+    return f"{beside}\n{toml_document(laid_out(base, controls, state).scenario.document)}"

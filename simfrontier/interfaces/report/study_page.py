@@ -38,7 +38,7 @@ def headline(found: Findings, view: StudyView) -> Values:
         "verdict": verdict(found["headline"]),
         "answer": answer_table(view),
         "charts": charts,
-        "drawing": scaling_drawing(view.rows, view.marks, view.device, view.rate_unit),
+        "drawing": scaling_drawing(view.rows, view.marks, view.device, view.rate_unit) if len(view.sizes) > 1 else "",
         "banded": any(row[f"{RATE}_p05"] for rows in view.rows.values() for row in rows),
         "num_samples": found["probability"].num_samples,
         "starred": _starred(found["published"]) if points else "",

@@ -20,7 +20,6 @@ from simfrontier.interfaces.live.state import (
     LiveState,
     controls_of,
     laid_out,
-    scenario_at,
     scenario_file,
     shown,
 )
@@ -51,11 +50,11 @@ def test_every_scenario_has_controls_that_stand_where_the_scenario_does(path: Pa
         assert len(control.values) > 1
         assert len(control.words) == len(control.values) == len(set(map(shown, control.values)))
         assert len(set(control.words)) == len(control.words), control
-    same = scenario_at(base, controls, LiveState(places={}))
+    same = laid_out(base, controls, LiveState(places={})).scenario
     run = base.file.run.model_copy(update={"devices": [max(base.file.run.devices)]})
     assert same.file == base.file.model_copy(update={"run": run, **dict.fromkeys(COMPARING)})
     alone = load_scenario(path, plans=tuple(base.plans)[:1])
-    assert list(scenario_at(alone, controls_of(alone), LiveState(places={})).plans) == list(base.plans)[:1]
+    assert list(laid_out(alone, controls_of(alone), LiveState(places={})).scenario.plans) == list(base.plans)[:1]
 
 
 @given(states())
@@ -65,7 +64,7 @@ def test_the_scenario_file_of_a_state_means_the_same_scenario(state: LiveState) 
         read = tomllib.loads(scenario_file(BASE, controls, state))
     except InputError:  # no plan can be laid out so, or the grid cannot
         assume(False)
-    assert read == scenario_at(BASE, controls, state).document
+    assert read == laid_out(BASE, controls, state).scenario.document
 
 
 @pytest.mark.parametrize(
