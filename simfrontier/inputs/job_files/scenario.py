@@ -14,7 +14,7 @@ from simfrontier.base.io import comment, toml_document
 from simfrontier.core.machine import Machine, load_machine
 from simfrontier.inputs.job_files.fields import Found, JobFile
 from simfrontier.inputs.job_files.reading import read
-from simfrontier.inputs.scenario import Scenario, plan_in_words, scenario_of, split_plans
+from simfrontier.inputs.scenario import USUAL_BATCH, Scenario, plan_in_words, scenario_of, split_plans
 from simfrontier.inputs.scenario.form import ModelTable
 from simfrontier.inputs.scenario.settings import path_of, put
 from simfrontier.inputs.scenario.words import PLAN_KEYS, completed
@@ -31,9 +31,8 @@ NEEDS: Final = {  # axes without which a key means nothing
     **{"order": "pipeline", "sequence_parallel": "tensor", "product_pieces": "tensor"},
     **{"dispatch": "expert", "overlap_experts": "expert", "context_by": "context"},
 }
-USUAL_PLANS: Final = "zero3; hsdp"  # of a model without a plan
+USUAL_PLANS: Final = "zero3; hsdp; megatron"  # of a model without a plan
 MODEL_KEYS: Final = tuple(f"model.{key}" for key in ModelTable.model_fields)
-SHARED: Final = "batch: not in the files; the smallest that all plans can share"
 SET: Final = "--set"
 WIDTH: Final = 110  # characters of a line of comments
 
@@ -75,8 +74,6 @@ def import_job(paths: Sequence[Path], wanted: Wanted) -> ImportedJob:
     scenario = _checked(document, sources, str(paths[0]))
     _refuse_accumulation(found, scenario)
     remarks = {key: each.words for key, each in sources.items() if each.words}
-    if not {"training.batch", "training.grad_accum"} & sources.keys():
-        remarks["training"] = SHARED
     assumed = tuple(
         f"{key} = {shown(each.value)} ({each.words.removeprefix('assumed: ')})"
         for key, each in sources.items()
@@ -157,6 +154,9 @@ def _document(
     """Return the document of the scenario, and where each of its values comes from."""
     for key, (value, words) in ASSUMED.items():
         found.setdefault(key, Found(value=value, file="", field=key, words=words, yields=True))
+    if not {"training.batch", "training.grad_accum"} & found.keys():
+        words = "assumed: of models of this size"
+        found["training.batch"] = Found(value=USUAL_BATCH, file="", field="", words=words, yields=True)
     if "training.batch" in found:
         found = {key: each for key, each in found.items() if key != "training.grad_accum"}
     plan = {key: each for key, each in found.items() if key.startswith(("plan.", "data."))}

@@ -178,7 +178,8 @@ def test_nemo_resolves_values_of_other_fields(tmp_path: Path) -> None:
 
 def test_plans_of_the_user_replace_those_of_the_files(tmp_path: Path) -> None:
     path = written(tmp_path, "config.json", LLAMA_3_8B)
-    assert list(document(path)["plans"]) == ["zero3", "hsdp"]
+    assert list(document(path)["plans"]) == ["zero3", "hsdp", "megatron"]
+    assert document(path)["training"]["batch"] == "usual"
     assert list(document(path, plans="zero1,zero3")["plans"]) == ["zero1", "zero3"]
     both = document(path, written(tmp_path, "ds.json", ZERO_3), plans="zero3; tp 2 pp 2")
     assert both["plans"] == {"zero3": "zero3", "tp2-pp2": "tp 2 pp 2"}
