@@ -29,6 +29,11 @@ def test_sizes_are_nodes_or_devices() -> None:
         assert out.code == 2 and "one of --devices and --nodes" in out.err
 
 
+def test_data_ranks_give_the_devices() -> None:
+    out = invoke(*MODEL, "--plans", "tp 2 dp 2; zero3", "--batch", "8")
+    assert out.code == 0 and "On 4 GCDs" in out.out
+
+
 def test_without_a_folder_only_the_answer_is_printed_with_the_numbers_of_the_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple
 
@@ -78,6 +79,10 @@ def scenario_asked(
         raise InputError(f"got {str(scenario)!r} beside --machine or --model; allowed: one of the two")
     if model is None:
         raise InputError("missing; allowed: --machine, --model and --devices together", where="--model")
+    with located("--plans"):
+        tables = selected_plans({}, options.plans_of(plans) or USUAL_PLANS)
+    if sizes == (None, None) and (stated := _stated_devices(tables.values())):
+        sizes = Sizes(str(stated), None)
     if (sizes.devices is None) == (sizes.nodes is None):
         raise InputError("allowed: one of --devices and --nodes, beside --model", where="--devices")
     named = in_full({"machine": {"name": machine or "frontier"}})["machine"]["name"]
@@ -90,9 +95,16 @@ def scenario_asked(
     def with_plans(wanted: Plans) -> Scenario:
         return new_scenario(named, model, wanted, devices=numbers, settings=values)
 
-    with located("--plans"):
-        tables = selected_plans({}, options.plans_of(plans) or USUAL_PLANS)
     return _of_those_that_fit(tables, with_plans)
+
+
+def _stated_devices(plans: Iterable[Mapping[str, Any]]) -> int | None:
+    """Return the devices that follow from the grids of plans with `dp`; None if none has it, or if they differ."""
+    inner = ("tensor", "pipeline", "context", "x", "y")
+    found = {
+        plan["data_ranks"] * math.prod(plan.get(key, 1) for key in inner) for plan in plans if "data_ranks" in plan
+    }
+    return found.pop() if len(found) == 1 else None
 
 
 def _of_those_that_fit(plans: dict[str, dict[str, Any]], with_plans: Callable[[Plans], Scenario]) -> Scenario:
