@@ -83,7 +83,6 @@ class TrainingState:
     loss_scale: float = 1.0
     step: int = 0  # Adam's step number, without skipped steps
     overflowed: bool = False
-    num_skipped: int = 0
     labels: dict[tuple[int, int], Array] = field(default_factory=dict)
     losses: dict[int, Array] = field(default_factory=dict)
     gradients: dict[tuple[str, int], Array] = field(default_factory=dict)
@@ -104,7 +103,6 @@ class TrainingState:
         """End the step; it does not count if a gradient overflowed."""
         if self.overflowed:
             self.step -= 1
-            self.num_skipped += 1
 
 
 @dataclass(frozen=True, slots=True)

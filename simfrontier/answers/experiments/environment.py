@@ -34,14 +34,13 @@ class Alternative:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
     """Environment assumed at a size, and its alternatives. `stacks`: by plan, name and title of its software stack;
-    `library`: the scenario's library, with its title. `bands`: by plan, the shortest and the longest step time over all
+    `library`: the scenario's library. `bands`: by plan, the shortest and the longest step time over all
     alternatives, relative to the assumed environment.
     """
 
     devices: int
     stacks: Mapping[str, str]
     library: str
-    library_title: str
     alternatives: tuple[Alternative, ...]
     bands: Mapping[str, Band]
 
@@ -74,7 +73,6 @@ def environment_of(
         devices=devices,
         stacks={plan: _title(scenario.of(plan, devices).stack) for plan in scenario.plans},
         library=scenario.library.name,
-        library_title=scenario.library.title,
         alternatives=alternatives,
         bands={plan: _band(plan, alternatives) for plan, step_s in own.items() if step_s},
     )

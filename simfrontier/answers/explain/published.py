@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 from simfrontier.answers.accuracy import JobFacts, ListedRun, job_of, listed_runs, run_named, step_factor
 from simfrontier.answers.explain.job_groups import GROUPS, Group, JobGroups, job_groups
 from simfrontier.base.errors import InputError, nearest, shown
+from simfrontier.base.io import flat
 
 RUNS: Final = "runs"  # what a plan is explained against, for the nearest of all published runs
 MOST_NEAR: Final = 5  # runs that are named
@@ -180,21 +181,12 @@ def _differences(mine: JobGroups, theirs: JobGroups, in_tokens: bool) -> list[Di
     """Return the differences of two jobs with their factors, the largest first."""
     found = []
     for names, factor in _Path(mine, theirs, in_tokens).factors().items():
-        yours, other = (_flat({name: job.groups[name] for name in names}) for job in (mine, theirs))
+        yours, other = (flat({name: job.groups[name] for name in names}) for job in (mine, theirs))
         keys = [key for key in dict.fromkeys((*yours, *other)) if yours.get(key) != other.get(key)]
         settings = ({key: each[key] for key in keys if key in each} for each in (yours, other))
         what = " and ".join(GROUPS[name] for name in names)
         found.append(Difference(what=what, yours=next(settings), theirs=next(settings), factor=factor))
     return sorted(found, key=lambda each: -abs(math.log(each.factor)))
-
-
-def _flat(tables: Mapping[str, Any], place: str = "") -> dict[str, Any]:
-    """Return the values of nested tables by dotted key."""
-    out: dict[str, Any] = {}
-    for key, value in tables.items():
-        name = f"{place}.{key}" if place else key
-        out |= _flat(value, name) if isinstance(value, Mapping) else {name: value}
-    return out
 
 
 Taken = frozenset[Group]

@@ -7,20 +7,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from types import CodeType
 from typing import Any, Final, TypeAlias
 
 from simfrontier.base.errors import InputError, shown, unknown
 from simfrontier.base.units import unit_of
-from simfrontier.inputs.scenario import Scenario, ScenarioKey, path_of, scenario_keys
+from simfrontier.inputs.scenario import Scenario, ScenarioKey, known_keys, path_of
 
 Settings: TypeAlias = Mapping[str, Any]  # of a point: dotted key → value
-
-
-@cache
-def _known() -> Mapping[str, ScenarioKey]:
-    return {key.name: key for key in scenario_keys()}
 
 
 def is_whole(key: str) -> bool:
@@ -43,7 +37,7 @@ def _form_of(key: str) -> ScenarioKey | None:
     parts = _at_any_size(key)
     if parts[0] == "plans" and len(parts) > 2:
         parts = ["plans", "NAME", *parts[2:]]
-    return _known().get(".".join(parts))
+    return known_keys().get(".".join(parts))
 
 
 def is_of_plan(key: str, plan: str) -> bool:
@@ -170,7 +164,7 @@ def _value(lookup: Lookup, key: str) -> Any:
     try:
         return lookup(key)
     except KeyError:
-        raise InputError(unknown(key, ["scenario", *_known()])) from None
+        raise InputError(unknown(key, ["scenario", *known_keys()])) from None
 
 
 class _Names(ast.NodeTransformer):

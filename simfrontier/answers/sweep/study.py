@@ -15,7 +15,7 @@ from simfrontier.answers.sweep.form import SWEEP_POINTS, StudyFile, Value
 from simfrontier.answers.sweep.indices import LEAST_ROUNDS
 from simfrontier.answers.sweep.keys import Filter, Settings, parse_filter, put, refuse_unknown, value_of
 from simfrontier.base.errors import InputError, Key, nearest
-from simfrontier.base.io import read_toml, text_of, toml_of, typed
+from simfrontier.base.io import flat, read_toml, text_of, toml_of, typed
 from simfrontier.inputs.scenario import Scenario, scenario_of
 
 OF_FILES: Final = ("machine.name", "library.name", "stack")  # keys that name files, whose numbers filters may look at
@@ -165,7 +165,7 @@ def study_of(document: Mapping[str, Any], where: str, text: str = "") -> SweepSt
 
 
 def _resolved(file: StudyFile, where: str, text: str) -> SweepStudy:
-    settings = dict(_flat(file.set))
+    settings = flat(file.set)
     for is_fault, place, text in _faults(file):
         if is_fault:
             raise InputError(text, key=place)
@@ -220,15 +220,6 @@ def _faults(file: StudyFile) -> Iterator[tuple[bool, Key, str]]:
         yield is_lost, place, f"got {goal.column}, which replayed rows have not; allowed: {replayed}"
         is_alone = goal.against is not None and goal.plan is None
         yield is_alone, ("goal", "against"), "got against without plan; allowed: with plan"
-
-
-def _flat(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Value]]:
-    """Yield the settings of a table, by dotted keys; those of tables in it, too."""
-    for name, value in table.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{before}{name}.")
-        else:
-            yield before + name, value
 
 
 def _filters(file: StudyFile) -> Iterator[Filter]:

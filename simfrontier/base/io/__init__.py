@@ -3,6 +3,7 @@ immutable object; every error is one line."""
 
 from simfrontier.base.io.files import (
     comment as comment,
+    flat as flat,
     frozen as frozen,
     headed as headed,
     json_of as json_of,

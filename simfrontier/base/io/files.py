@@ -159,6 +159,15 @@ def frozen(document: object) -> Hashable:
     return type(document), document
 
 
+def flat(tables: Mapping[Any, Any], above: str = "") -> dict[str, Any]:
+    """Return the values of nested tables by dotted key; tables are not among them."""
+    out: dict[str, Any] = {}
+    for key, value in tables.items():
+        name = f"{above}{key}"
+        out |= flat(value, f"{name}.") if isinstance(value, Mapping) else {name: value}
+    return out
+
+
 def headed(value: Any, title: str, form: str, version: int, where: str) -> dict[str, Any]:
     """Check the keys `format` and `version` of a document, and return its other keys. Raises InputError."""
     if not isinstance(value, dict):

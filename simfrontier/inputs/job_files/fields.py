@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final, Never
 
 from simfrontier.base.errors import InputError, shown, wrong
+from simfrontier.base.io import flat
 
 Words = Mapping[Any, Any] | Callable[[Any], Any]
 Table = Mapping[str, str | tuple[str, Words]]
@@ -60,7 +61,7 @@ class Fields:
     """Fields of one file by dotted name, and what has been taken from them."""
 
     def __init__(self, path: Path, document: Mapping[str, Any]) -> None:
-        self.path, self.left = path, _flat(document)
+        self.path, self.left = path, flat(document)
         self.found: dict[str, Found] = {}
         self.not_modelled: list[str] = []
 
@@ -161,15 +162,6 @@ class Fields:
         elif isinstance(value, str | int | bool) and value in words:
             return words[value]
         self.fail(field, wrong(value, ", ".join(map(shown, words if isinstance(words, Mapping) else ()))))
-
-
-def _flat(document: Mapping[str, Any], above: str = "") -> dict[str, Any]:
-    """Return the values of a document by dotted name; tables are not among them."""
-    out: dict[str, Any] = {}
-    for key, value in document.items():
-        name = f"{above}{key}"
-        out |= _flat(value, f"{name}.") if isinstance(value, Mapping) else {name: value}
-    return out
 
 
 def _whole(value: Any) -> Any:

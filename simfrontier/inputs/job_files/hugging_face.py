@@ -11,20 +11,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from simfrontier.base.errors import shown, unknown
+from simfrontier.core.workload.expert_models import LIKE_LLAMA
 from simfrontier.inputs.job_files.fields import TYPES, Fields, JobFile, Table, if_any
 
 TITLE: Final = "config.json of Hugging Face Transformers"
 LONGEST: Final = 4096  # tokens of the sequences that are assumed: models are mostly pre-trained with no longer ones
 
-_LLAMA: Final[Mapping[str, Any]] = {
-    "residual": "sequential",
-    "gated": True,
-    "norm": "rmsnorm",
-    "biases": False,
-    "positions": "rotary",
-    "causal": True,
-    "tied": False,
-}
+_LLAMA: Final[Mapping[str, Any]] = {**LIKE_LLAMA, "tied": False}
 _GPT: Final = {**_LLAMA, "gated": False, "norm": "layernorm", "biases": True}
 _QWEN_2: Final = {**_LLAMA, "qkv_biases": True}
 _QWEN_3: Final = {**_LLAMA, "qk_norm": True}

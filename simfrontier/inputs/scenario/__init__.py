@@ -24,6 +24,7 @@ from simfrontier.inputs.scenario.form import (
 )
 from simfrontier.inputs.scenario.keys import (
     ScenarioKey as ScenarioKey,
+    known_keys as known_keys,
     plan_sentences as plan_sentences,
     scenario_keys as scenario_keys,
 )

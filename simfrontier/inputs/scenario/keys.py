@@ -52,6 +52,12 @@ def scenario_keys() -> tuple[ScenarioKey, ...]:
     return (*made, *_keys_of_plans(told["plans"]))
 
 
+@cache
+def known_keys() -> Mapping[str, ScenarioKey]:
+    """Return all keys by name."""
+    return {key.name: key for key in scenario_keys()}
+
+
 def _key(
     name: str, kind: Any, metadata: list[Any], default: str, sentence: str, families: tuple[str, ...] = ()
 ) -> ScenarioKey:

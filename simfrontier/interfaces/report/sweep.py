@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -14,7 +13,7 @@ from simfrontier.answers.experiments import REPLAY
 from simfrontier.answers.study import RESULTS, Column, Unit
 from simfrontier.base.errors import InputError, shown
 from simfrontier.base.units import has_multiples, unit_of
-from simfrontier.inputs.scenario import ScenarioKey, scenario_keys
+from simfrontier.inputs.scenario import known_keys
 from simfrontier.interfaces.report.phrases import NOTHING, exactly, in_unit, setting
 
 if TYPE_CHECKING:
@@ -67,16 +66,11 @@ def _meaning(key: str) -> str:
         parts = parts[2:]
     if parts[0] == "plans" and len(parts) > 2:
         parts = ["plans", "NAME", *parts[2:]]
-    known = _forms().get(".".join(parts))
+    known = known_keys().get(".".join(parts))
     if known is not None:
         return known.sentence
     is_override = parts[0] in ("machine", "library") and parts[1:2] == ["overrides"]
     return f"a number of the {parts[0]}'s file" if is_override else ""
-
-
-@cache
-def _forms() -> Mapping[str, ScenarioKey]:
-    return {each.name: each for each in scenario_keys()}
 
 
 def _words(key: str) -> str:
