@@ -66,11 +66,11 @@ class ProcessorTime:
         return ProcessorTime(self.own_s - before.own_s, self.busy_s - before.busy_s, self.all_s - before.all_s)
 
 
-def processor_time(stat: Path = STAT) -> ProcessorTime | None:
+def processor_time() -> ProcessorTime | None:
     """Return the processor time up to now; None if the system does not provide it (Linux does)."""
     try:
         mine = {f"cpu{number}" for number in os.sched_getaffinity(0)}
-        lines = [line.split() for line in stat.read_text(encoding="ascii").splitlines() if line.startswith("cpu")]
+        lines = [line.split() for line in STAT.read_text(encoding="ascii").splitlines() if line.startswith("cpu")]
         tick_s = 1.0 / os.sysconf("SC_CLK_TCK")
         busy = [sum(int(line[1 + column]) for column in _BUSY) for line in lines if line[0] in mine]
     except (AttributeError, OSError, ValueError, IndexError):

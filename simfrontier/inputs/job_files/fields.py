@@ -45,6 +45,12 @@ class Found:
     words: str
     yields: bool = False
 
+    def size(self) -> int:
+        """Return the value as a number of ranks or layers. Raises InputError."""
+        if isinstance(self.value, int) and self.value >= 1:
+            return self.value
+        raise InputError(wrong(self.value, "a whole number of at least 1"), where=self.file, key=(self.field,))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFile:
@@ -129,12 +135,7 @@ class Fields:
 
     def size(self, key: str) -> int:
         """Return the number of ranks or layers found for a key; 1 if there is none. Raises InputError."""
-        found = self.found.get(key)
-        if found is None:
-            return 1
-        if isinstance(found.value, int) and found.value >= 1:
-            return found.value
-        self.fail(found.field, wrong(found.value, "a whole number of at least 1"))
+        return self.found[key].size() if key in self.found else 1
 
     def leave(self, known: Mapping[str, str]) -> None:
         """Note fields that no scenario expresses, each with its reason, unless they are off."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Any, Final
 
-from simfrontier.base.errors import InputError, Key, dotted, shown, wrong
+from simfrontier.base.errors import InputError, Key, dotted, shown
 from simfrontier.base.io import comment, toml_document
 from simfrontier.core.machine import Machine, load_machine
 from simfrontier.inputs.job_files.fields import Found, JobFile
@@ -201,7 +201,7 @@ def _plan(plan: Mapping[str, Found], machine: Machine, devices: int) -> dict[str
     own = {key.removeprefix("plan."): each for key, each in plan.items() if key.startswith("plan.")}
     data = {key.removeprefix("data."): each for key, each in plan.items() if key.startswith("data.")}
     data = {"family": Found(value="ddp", file="", field="family", words="assumed"), **data}
-    degrees = {key: _degree(own[key]) for key in GRID if key in own and own[key].value != 1}
+    degrees = {key: own[key].size() for key in GRID if key in own and own[key].value != 1}
     inner = degrees.get("tensor", 1) * degrees.get("context", 1)
     data = _on_axes(data, machine, devices, inner, degrees.get("pipeline", 1))
     if not degrees and "family" not in own:
@@ -214,12 +214,6 @@ def _plan(plan: Mapping[str, Found], machine: Machine, devices: int) -> dict[str
     name = "-".join(f"{GRID[key]}{size}" for key, size in degrees.items()) or "megatron"
     out = {f"plans.{name}.{key}": each for key, each in {**implied, **own}.items()}
     return out | {f"plans.{name}.data.{key}": each for key, each in data.items()}
-
-
-def _degree(found: Found) -> int:
-    if isinstance(found.value, int) and found.value > 0:
-        return found.value
-    raise InputError(wrong(found.value, "a whole number of at least 1"), where=found.file, key=(found.field,))
 
 
 def _on_axes(data: Mapping[str, Found], machine: Machine, devices: int, inner: int, stages: int) -> dict[str, Found]:

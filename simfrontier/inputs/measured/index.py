@@ -80,10 +80,9 @@ def fault_of(row: Row, faults: Sequence[Pathology]) -> str | None:
     return next((fault.reason for fault in faults if fault.is_of(row)), None)
 
 
-def load_tables(path: Path = INDEX) -> tuple[Table, ...]:
-    """Load all tables that an index lists, in the order of the index; the table files are in the folder of the index.
-    Raises InputError."""
-    return tuple(_read(path.parent, name, entry) for name, entry in _index(path).items())
+def load_tables() -> tuple[Table, ...]:
+    """Load all shipped tables, in the order of their index. Raises InputError."""
+    return tuple(_read(name, entry) for name, entry in _index().items())
 
 
 def call_faults() -> tuple[Pathology, ...]:
@@ -91,23 +90,23 @@ def call_faults() -> tuple[Pathology, ...]:
     return tuple(fault for table in load_tables() if table.form == "calls" for fault in table.pathologies)
 
 
-def load_table(name: str, path: Path = INDEX) -> Table:
-    """Load the table with this name. Raises InputError."""
-    tables = _index(path)
+def load_table(name: str) -> Table:
+    """Load the shipped table with this name. Raises InputError."""
+    tables = _index()
     if name not in tables:
-        raise InputError(f'table "{name}" is not in {path.name}, {nearest(name, tables)}')
-    return _read(path.parent, name, tables[name])
+        raise InputError(f'table "{name}" is not in {INDEX.name}, {nearest(name, tables)}')
+    return _read(name, tables[name])
 
 
-def _index(path: Path) -> Mapping[str, Table]:
-    """Return the tables of an index by name, without their rows."""
-    return typed(read_toml(path, "index of tables"), _IndexFile, path.name).tables
+def _index() -> Mapping[str, Table]:
+    """Return the shipped tables by name, without their rows."""
+    return typed(read_toml(INDEX, "index of tables"), _IndexFile, INDEX.name).tables
 
 
-def _read(folder: Path, name: str, entry: Table) -> Table:
+def _read(name: str, entry: Table) -> Table:
     """Read the rows of a table. The rows' places name the file without its folder, so that they do not depend on where
     the file is."""
-    return replace(entry, name=name, rows=tuple(READERS[entry.form](folder / entry.file, entry.file)))
+    return replace(entry, name=name, rows=tuple(READERS[entry.form](INDEX.parent / entry.file, entry.file)))
 
 
 def _inside(value: int | None, low: int | None, high: int | None) -> bool:

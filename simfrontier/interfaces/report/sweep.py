@@ -225,10 +225,10 @@ class SweepFindings:
         scenario, devices = size
         return f"{scenario}, {devices:,} devices" if len(self.values_of("scenario")) > 1 else f"{devices:,} devices"
 
-    def rows_to_draw(self, most: int = SWEEP_DRAWN) -> pd.DataFrame:
-        """Return the rows for the charts: the best rows, the rows on a Pareto front, and `most` random rows, the same
-        in each call."""
-        some = self.ran.sample(most, random_state=0) if len(self.ran) > most else self.ran
+    def rows_to_draw(self) -> pd.DataFrame:
+        """Return the rows for the charts: the best rows, the rows on a Pareto front, and `SWEEP_DRAWN` random rows, the
+        same in each call."""
+        some = self.ran.sample(SWEEP_DRAWN, random_state=0) if len(self.ran) > SWEEP_DRAWN else self.ran
         kept = some.index.union(self.best.index)
         for front in self.fronts.values():
             kept = kept.union(front.index)

@@ -26,9 +26,9 @@ class CausesFile(Strict):
 
 
 @cache
-def load_causes(path: Path = CAUSES) -> tuple[Cause, ...]:
-    """Return the causes of a file. Raises InputError."""
-    return tuple(typed(read_toml(path, "causes"), CausesFile, str(path)).causes)
+def load_causes() -> tuple[Cause, ...]:
+    """Return the shipped causes. Raises InputError."""
+    return tuple(typed(read_toml(CAUSES, "causes"), CausesFile, str(CAUSES)).causes)
 
 
 def causes_of(run: Run) -> tuple[str, ...]:

@@ -88,9 +88,9 @@ class ParametersFile(Strict):
 
 
 @cache
-def load_parameters(path: Path = PARAMETERS) -> ParametersFile:
-    """Load a file of fitted parameters. Raises InputError."""
-    return typed(read_toml(path, "parameters"), ParametersFile, str(path))
+def load_parameters() -> ParametersFile:
+    """Load the shipped file of fitted parameters. Raises InputError."""
+    return typed(read_toml(PARAMETERS, "parameters"), ParametersFile, str(PARAMETERS))
 
 
 STEP: Final = 1.05  # factor by which a number is moved to see what it does
