@@ -43,7 +43,8 @@ def test_a_comparison_of_a_machine_and_a_model_equals_that_of_a_file_that_says_t
     file = tmp_path / "same.toml"
     file.write_text(
         'name = "same"\ntitle = "same"\n[machine]\nname = "toy-cluster"\n[model]\nname = "tiny"\n'
-        '[run]\ndevices = [2, 8]\n[training]\ngrad_accum = 2\n[plans.zero3]\n[plans.mine]\nfamily = "lattice"\n'
+        'attention = "fused"\n[run]\ndevices = [2, 8]\n[training]\ngrad_accum = 2\n'
+        '[plans.zero3]\n[plans.mine]\nfamily = "lattice"\n'
         'weight = ["gcd"]\naccumulator = ["gcd"]\noptimizer = ["node", "package", "gcd"]\n'
         'nesting = ["gcd", "package", "node"]\ngather_codec = "int8:64"\n'
     )

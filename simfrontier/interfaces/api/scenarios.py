@@ -27,6 +27,7 @@ OnePlan: TypeAlias = "Mapping[str, Any] | Options | str"
 Plans: TypeAlias = "str | Sequence[str] | Mapping[str, OnePlan]"
 
 USUAL_PLANS = ("zero3", "zero1", "zero2", "hsdp", "zeropp", "zero-topo")
+USUAL_ATTENTION = "fused"  # of a GPT: FlashAttention is the default of today's frameworks
 IN_PYTHON = "scenario"  # where errors say that a scenario stands that no file holds
 
 
@@ -73,7 +74,7 @@ def new_scenario(
     Args:
         machine: name (`sf.machines()`), or path of a TOML file that describes yours.
         model: name (`sf.models()`), or a dict of its sizes: `num_layers`, `hidden`, `heads` … (keys `model.…` of
-            `sf.keys()`).
+            `sf.keys()`). Attention is fused unless it says otherwise.
         plans: names of families (`sf.plans()`); plans in words ("tp 2 pp 4; ep 8 zero3"); or a dict from names of
             yours to plans in words or dicts of options. A dict without `family` is a grid if it has a degree such as
             `tp`, else of family `lattice`, whose options say over which mesh axes each state is sharded.
@@ -109,6 +110,8 @@ def new_scenario(
     keys = [*(full_path(path_of(key))[-1] for key in changes), *(key for plan in tables.values() for key in plan)]
     if not {"batch", "grad_accum", "ga"} & {*keys}:
         document["training"] = {"batch": USUAL_BATCH}
+    if "inputs" not in table:
+        document["model"] = {"attention": USUAL_ATTENTION, **table}
     return scenario_of(document, IN_PYTHON, changes)
 
 

@@ -146,6 +146,8 @@ def setup_of(view: StudyView) -> dict[str, Any]:
         "same_work": len({case.samples / case.devices for case in cases.values()}) == 1,
         "recomputes": {plan: cases[plan, view.largest].recomputes for plan in view.plans},
         "checkpointing": {plan: cases[plan, view.largest].checkpointing for plan in view.plans},
+        "attention": sorted({cases[plan, view.largest].attention for plan in view.plans}),
+        "is_gpt": isinstance(view.shapes[view.largest], GptShape),
         "checkpoint_every": scenario.file.model.checkpoint_every,
         "precision": scenario.precision,
         "optimizer": scenario.file.model.optimizer,

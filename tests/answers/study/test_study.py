@@ -20,6 +20,7 @@ from simfrontier.core.program.checker import check
 from simfrontier.core.program.lifetime import peak_bytes
 from simfrontier.core.program.store import digest, to_json
 from simfrontier.inputs.scenario import Scenario, load_scenario, scenario_of
+from simfrontier.interfaces.api.scenarios import Plans
 from tests.invoke import TOY
 from tests.some import some
 
@@ -144,9 +145,13 @@ def test_the_row_is_the_mean_of_all_steps() -> None:
 LONG = {"model.sequence": 65536}  # scores of attention fill memory: batch × heads × sequence² numbers
 
 
-def row_of(plan: str, settings: Mapping[str, Any], devices: int = 128, model: str = "gpt-20b") -> Mapping[str, Any]:
+def row_of(plan: Plans, settings: Mapping[str, Any], devices: int = 128, model: str = "gpt-20b") -> Mapping[str, Any]:
     scenario = simfrontier.new_scenario(
-        "frontier", model, plan, devices=devices, settings={"uncertainty.samples": 0, **settings}
+        "frontier",
+        model,
+        plan,
+        devices=devices,
+        settings={"uncertainty.samples": 0, "model.attention": "plain", **settings},
     )
     study = simfrontier.compare(scenario).study
     (outcome,) = study.outcomes
@@ -167,7 +172,7 @@ def test_the_memory_with_what_is_named_is_that_of_a_run_with_it() -> None:
 
 
 def test_a_default_grid_that_does_not_fit_names_one_that_does() -> None:
-    plan = "megatron"
+    plan = {"megatron": {"family": "megatron"}}  # a table: in words it would have the smallest grid that fits
     note = row_of(plan, {}, 1024, "gpt-175b")["note"]
     assert "pipeline = 1 (the default)" in note
     grid = settings_in(note)
