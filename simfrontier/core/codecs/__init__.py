@@ -14,4 +14,5 @@ from simfrontier.core.codecs.families import (
     Zfp as Zfp,
     parse_codec as parse_codec,
     timed_codecs as timed_codecs,
+    wire_codec as wire_codec,
 )

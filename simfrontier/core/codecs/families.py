@@ -10,7 +10,7 @@ from typing import ClassVar, Final
 
 from simfrontier.base.errors import InputError, nearest
 from simfrontier.core.codecs.codec import BIAS, Codec, decimal
-from simfrontier.core.dtypes import DTYPE_BYTES, FLOATS
+from simfrontier.core.dtypes import DTYPE_BYTES, FLOATS, INTEGERS
 
 # ── mpc: lossless, on 32-bit words (Yang et al., Pricing 2015); how far numbers shrink depends on them ──
 
@@ -281,3 +281,8 @@ def parse_codec(text: str) -> Codec:
     if name not in FAMILY_OF:
         raise InputError(f"codec {text!r}: {nearest(name, tuple(FAMILY_OF))}")
     return FAMILY_OF[name].parse(text, name, rest if colon else None)
+
+
+def wire_codec(text: str) -> Codec:
+    """Return the codec of a message that may be of integers, which are sent as they are. Raises InputError."""
+    return Plain(text) if text in INTEGERS else parse_codec(text)

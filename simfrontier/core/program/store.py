@@ -21,8 +21,8 @@ from simfrontier.base.errors import unknown
 from simfrontier.base.io import Node, headed, json_of, no_fraction, text_of
 from simfrontier.base.limits import RANKS
 from simfrontier.base.wholefile import write_whole
-from simfrontier.core.codecs import Codec, Plain, parse_codec
-from simfrontier.core.dtypes import DTYPE_BYTES, INTEGERS
+from simfrontier.core.codecs import Codec, wire_codec
+from simfrontier.core.dtypes import DTYPE_BYTES
 from simfrontier.core.program.cost import KERNELS
 from simfrontier.core.program.ir import Call, Collective, Compute, Exchange, Op, Piece, Ref, Role, Schedule, Tensor
 from simfrontier.core.program.kinds import KINDS, is_work
@@ -145,10 +145,6 @@ class Form(NamedTuple):
     write: Callable[[Any], Any] = _as_it_is
 
 
-def _codec(text: str) -> Codec:
-    return Plain(text) if text in INTEGERS else parse_codec(text)
-
-
 def _two(node: Node, first: Callable[[Node], Any], second: Callable[[Node], Any]) -> tuple[Any, Any]:
     a, b = node.items(2)
     return first(a), second(b)
@@ -223,7 +219,7 @@ _FORMS: Final[Mapping[Any, Form]] = {  # by the type of a field
     Ref: Form(_ref, _written_ref),
     tuple[Ref, ...]: Form(_refs, _written_refs),
     Placement: Form(lambda node: node.parsed(parse_placement), str),
-    Codec: Form(lambda node: node.parsed(_codec), str),
+    Codec: Form(lambda node: node.parsed(wire_codec), str),
 }
 _CHOICES: Final[Mapping[str, Form]] = {  # by the name of a field
     "dtype": _choice(DTYPE_BYTES),

@@ -11,15 +11,11 @@ from annotated_types import Ge, Le, Len
 
 from simfrontier.base.errors import InputError, nearest, shown
 from simfrontier.base.io import External, Names, Parsed, typed
-from simfrontier.core.codecs import Codec, Plain, parse_codec
-from simfrontier.core.dtypes import DTYPE_BYTES, INTEGERS
+from simfrontier.core.codecs import Codec, wire_codec
+from simfrontier.core.dtypes import DTYPE_BYTES
 from simfrontier.core.program import VIAS, CollectiveKind
 from simfrontier.core.trace import kineto as form
 from simfrontier.inputs.profiler.trace_events import EventArgs, MeasuredBy
-
-
-def _codec(text: str) -> Codec:
-    return Plain(text) if text in INTEGERS else parse_codec(text)
 
 
 class SimulatedCollective(External):
@@ -27,7 +23,7 @@ class SimulatedCollective(External):
 
     kind: CollectiveKind
     via: Annotated[str, Names(*VIAS)]
-    codec: Annotated[Codec, Parsed(_codec)]
+    codec: Annotated[Codec, Parsed(wire_codec)]
     elements: Annotated[tuple[Annotated[int, Ge(0)], ...], Len(1)]
     dtype: Annotated[str, Names(*DTYPE_BYTES)]
     per_hop: bool = False

@@ -16,7 +16,6 @@ COLUMNS: Final = (
     *("machine", "system", "model_shape", "plan", "devices", "batch", "seq", "micro_batch", "checkpointing"),
     *("precision", "value", "unit", "notes"),
 )
-OPTIONAL: Final = ("status", "machine_as_told", "source", "metric")
 GRID_COLUMNS: Final = (  # a grid in columns of its own
     *("source", "machine", "gpus", "model", "params_b", "precision", "global_batch", "seq", "tp", "pp", "cp", "ep"),
     *("dp", "vp", "micro_batch", "recompute", "optimizer_sharding", "metric", "value", "unit", "notes"),
