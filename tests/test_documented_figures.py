@@ -201,10 +201,10 @@ OF_CORE = (
         command="compare",
         read=study,
         sentences=(
-            "On 384 GCDs, zero3, hsdp, zeropp and zero2 are too close to call; zero3 reaches"
+            "On 384 GCDs, zero3, zeropp, hsdp and zero2 are too close to call; zero3 reaches"
             " {rate[zero3]:.0f} tokens/s per GCD"
             " (90 % interval {best[low]:.0f} to {best[high]:.0f}), {best[lead]:.1f} % more than the next,"
-            " hsdp, within the model’s error of such a lead ({best[sure_lead]:.1f} %).",
+            " zeropp, within the model’s error of such a lead ({best[sure_lead]:.1f} %).",
         ),
     ),
     Quoted(
