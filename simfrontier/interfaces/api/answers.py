@@ -98,20 +98,23 @@ def compare(
             Without `model`, a scenario: the path of a scenario file, the name of a shipped one (`simfrontier list
             scenarios`), or one of `load` or `new_scenario`.
         model: what is trained: a name (`sf.models()`), or a dict of its sizes such as {"num_layers": 32, "hidden":
-            4096, "heads": 32, "sequence": 2048, "vocabulary": 50304} (keys `model.…` of `sf.keys()`; `sequence` is the
-            length in tokens, which a named model has).
+            4096, "heads": 32, "sequence": 2048, "vocabulary": 50304} (keys `model.…` of `sf.keys()`). A named model
+            has a length of sequences, too; another: settings={"model.sequence": 8192}. Attention is fused and layers
+            are recomputed unless the settings say otherwise.
         plans: text, list or dict; how training is parallelised: names (`sf.plans()`), grids in the words of launch
-            scripts ("tp 8 pp 2; zero3"), or a dict from a name of yours to the options of that plan. Default: six
-            variants of ZeRO; of a scenario its own plans.
+            scripts ("tp 8 pp 2; zero3": ranks of tensor, pipeline, context (cp) and expert (ep) parallelism, and vp,
+            virtual stages of a rank; the rest is data parallel, with ZeRO-1), or a dict from a name of yours to the
+            options of that plan. Default: six variants of ZeRO; of a scenario its own plans.
         devices: numbers of devices to simulate, one or several. A device is a GPU; on an MI250X it is a GCD, of which
-            a GPU has two. Required with `model`; of a scenario its own by default.
+            a GPU has two. 16 nodes of 4 GPUs: devices=64. Required with `model`; of a scenario its own by default.
         batch: the global batch, the same for all plans: sequences per step over all devices, or its tokens as a text
-            ("4M"). Default: as usual for models of this size (`docs/defaults.md`); of a scenario its own.
+            ("4M": 4,000,000, moved by up to 5 % to sequences that all plans divide). Default: as usual for models of
+            this size (`docs/defaults.md`); of a scenario its own.
         settings: dict of any other keys of a scenario (`sf.keys()`) with their values, such as {"training.micro_batch":
             2} (sequences of a device at once).
         fidelity: how communication is simulated: "flow" (messages share links), "analytic" (no contention) or "chunk"
             (every message of a collective, up to 128 devices). Default: the scenario's, usually "flow".
-        exact: simulate every device, instead of one for all that do the same. Slower, with the same result.
+        exact: simulate every device, instead of one for all that do the same: slower, the same result, to check it.
         vary: simulate also what a scenario's file lists besides: other values of settings that are not known exactly,
             slow or failed components; and other software stacks. Slower.
         jobs: number of processes. 1: this one alone.
@@ -120,19 +123,21 @@ def compare(
 
     Returns:
         A `Comparison`. `.verdict` is one sentence: the fastest plan and its lead. `.summary()` is a DataFrame with a
-            row per plan and size: `plan`, `devices`, `grid` (degrees of parallelism), `stack` (the training software
-            that is assumed, such as DeepSpeed), `tokens_per_s_per_device` with its 90 % interval (`_low`, `_high`),
-            `step_time_s`, `tflops_per_device` and `mfu` (of the model's own operations, without recomputation),
-            `peak_memory_bytes` of a device and `memory_capacity_bytes`. `.frame()` has all columns, documented on the
-            page "Columns": also `tokens_per_s` of all devices, `micro_batch`, `grad_accum`, `fits`, exposed
-            communication in seconds, bytes sent. Values are medians over samples of what varies between runs and of
-            the model's own error; NaN where a plan does not fit into memory. `.figure()` draws charts, `.to_html()`
-            gives the whole page.
+            row per plan and number of devices: `plan`, `devices`, `grid` (degrees of parallelism), `stack` (the
+            training software usual for the plan, such as DeepSpeed; part of the difference between plans),
+            `tokens_per_s_per_device` with its 90 % interval (`tokens_per_s_per_device_low`, `…_high`), `step_time_s`,
+            `tflops_per_device` and `mfu` (of the model's own operations, without recomputation), `peak_memory_bytes` of
+            a device and `memory_capacity_bytes`. `.frame()` has all columns, documented on the page "Columns": also
+            `tokens_per_s` of all devices, `micro_batch`, `grad_accum`, `fits`, exposed communication in seconds, bytes
+            sent. Values are medians over samples of what varies between runs; NaN where a plan does not fit into
+            memory. Plans share most of the simulator's error, so intervals may overlap where the verdict is sure; it
+            says "too close to call" where the lead is within the error of such leads. `.figure()` draws charts,
+            `.to_html()` gives the whole page.
 
     Raises:
         InputError: for an unknown name or an impossible value; one line that says what is allowed.
-        SimfrontierError: if no candidate of a plan that leaves options open fits into memory, or the check of a
-            schedule fails.
+        SimfrontierError: if no candidate of a plan that leaves options open (such as its grid) fits into memory, or
+            the check of a schedule fails.
 
     Example:
         >>> import simfrontier as sf
