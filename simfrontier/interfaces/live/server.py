@@ -125,7 +125,7 @@ def live_page(scenario: Scenario, controls: Sequence[Control]) -> str:
     return render(
         "pages/live.html.j2",
         title=scenario.file.title,
-        scenario=scenario.where,
+        scenario=scenario.name,
         given=scenario.settings,
         device=scenario.machine.device_word,
         plans=tuple(scenario.plans),
