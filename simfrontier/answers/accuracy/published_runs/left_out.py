@@ -22,6 +22,7 @@ from simfrontier.base.wholefile import write_whole
 from simfrontier.inputs.measured import Line, read_lines
 
 LEFT_OUT: Final = Path(__file__).parent / "left_out.csv"
+ALIKE: Final = 1e-4  # relative difference of predictions that are one number in the five digits of `left_out.csv`
 COVERED: Final = 0.9  # probability that an interval contains the measured value, and that a sure ranking is right
 OTHER_DEVICE: Final = 0.25  # weight of a source's runs on other devices (assumed)
 # Ratio of the errors of runs that nobody had seen to those of left-out runs, which were in view when laws and readings
@@ -152,7 +153,7 @@ class Calibration:
             )
             for first, second in pairs
         )
-        return tuple(lead for lead in leads if lead.predicted and lead.measured)
+        return tuple(lead for lead in leads if abs(lead.predicted) > ALIKE and lead.measured)
 
     def sure_lead(self, same_stack: bool, without: str = "") -> float:
         """Return the relative lead of one plan over another (0.05: 5 % faster) from which on nine of ten rankings are
