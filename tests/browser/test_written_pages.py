@@ -138,8 +138,11 @@ def test_a_term_says_what_it_means_to_pointer_and_keyboard(page: Any, pages: Pag
     assert "nominal peak" in tip.inner_text() and term.get_attribute("aria-describedby") == "tip"
     page.keyboard.press("Escape")
     assert not tip.is_visible()
-    page.locator("#time a.term").first.focus()
+    page.locator("#time a.term").first.evaluate(  # which scrolls it into sight
+        "term => new Promise(done => { addEventListener('scrollend', done); term.focus(); })"
+    )
     assert tip.is_visible() and "variation between devices" in tip.inner_text()
+    assert 0 < tip.bounding_box()["y"] < 900
     term.click()
     assert page.locator("#term-mfu").is_visible()
 

@@ -110,22 +110,29 @@
 
   // The meaning of a term, beside it, while it is pointed at or has the focus; Escape hides it.
   const tip = Object.assign(document.createElement("div"), { id: "tip", role: "tooltip", popover: "manual" });
+  let explained = null;
   function explain(event) {
     if (tip.contains(event.target)) return;
-    const term = event.target.closest?.("a.term");
-    document.querySelector("[aria-describedby=tip]")?.removeAttribute("aria-describedby");
+    const term = event.target.closest?.("a.term") ?? document.activeElement.closest("a.term");
+    if (term === explained) return;
+    explained?.removeAttribute("aria-describedby");
+    explained = term;
     if (!term) return tip.hidePopover();
     tip.textContent = document.getElementById(term.hash.slice(1)).textContent;
     term.setAttribute("aria-describedby", "tip");
     tip.showPopover();
-    const at = term.getBoundingClientRect(), below = at.bottom + 6 + tip.offsetHeight < innerHeight;
+    place();
+  }
+  function place() {
+    const at = explained.getBoundingClientRect(), below = at.bottom + 6 + tip.offsetHeight < innerHeight;
     tip.style.left = `${Math.max(8, Math.min(at.left, innerWidth - tip.offsetWidth - 8))}px`;
     tip.style.top = `${below ? at.bottom + 4 : at.top - tip.offsetHeight - 4}px`;
   }
   if (document.getElementById("terms") && "popover" in tip) {
     document.body.append(tip);
-    for (const what of ["pointerover", "focusin"]) document.addEventListener(what, explain);
-    addEventListener("scroll", () => tip.hidePopover(), { passive: true });
+    for (const what of ["pointermove", "focusin"]) document.addEventListener(what, explain);
+    // The focus scrolls a term into sight: its meaning goes along.
+    addEventListener("scroll", () => explained && place(), { passive: true });
     addEventListener("keydown", (event) => event.key === "Escape" && tip.hidePopover());
   }
 
