@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from string import Formatter
@@ -40,27 +40,26 @@ class AnotherFigure(Exception):
     """A page says something else than the command gives, or does not have the sentence."""
 
 
-def said_again(text: str, sentence: str, values: Mapping[str, Any]) -> str:
-    """The text of a page with the figures of a sentence as the values say. Raises AnotherFigure where the page does not
-    have the sentence exactly once."""
-    pieces = list(_pieces(sentence, values))
-    pattern = "".join(NUMBER if number else re.sub(r"(\\ )+", r"\\s+", re.escape(piece)) for piece, number in pieces)
+def sentence_in(text: str, sentence: str) -> re.Match[str]:
+    """Where a page has the sentence, with any figures. Raises AnotherFigure where it is not there exactly once."""
+    pattern = "".join(
+        re.sub(r"(\\ )+", r"\\s+", re.escape(words)) + (NUMBER if field is not None else "")
+        for words, field, *_ in Formatter().parse(sentence)
+    )
     found = list(re.finditer(pattern, text))
     if len(found) != 1:
         raise AnotherFigure(f"found {len(found)} times, not once: {sentence}")
-    numbers = [piece for piece, number in pieces if number]
-    for place, number in reversed(list(enumerate(numbers, 1))):
-        text = text[: found[0].start(place)] + number + text[found[0].end(place) :]
+    return found[0]
+
+
+def said_again(text: str, sentence: str, values: Mapping[str, Any]) -> str:
+    """The text of a page with the figures of a sentence as the values say. Raises AnotherFigure as `sentence_in`."""
+    found, formatter = sentence_in(text, sentence), Formatter()
+    fields = [(field, form) for _, field, form, _ in formatter.parse(sentence) if field is not None]
+    for place, (field, form) in reversed(list(enumerate(fields, 1))):
+        number = format(formatter.get_field(field, (), values)[0], form or "").replace("-", "−")
+        text = text[: found.start(place)] + number + text[found.end(place) :]
     return text
-
-
-def _pieces(sentence: str, values: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
-    """The words of a sentence and its figures, which are marked, in their order."""
-    formatter = Formatter()
-    for words, field, form, _ in formatter.parse(sentence):
-        yield words, False
-        if field is not None:
-            yield format(formatter.get_field(field, (), values)[0], form or "").replace("-", "−"), True
 
 
 # ── what the results of a command say, by names ──
