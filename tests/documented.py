@@ -28,7 +28,8 @@ Read = Callable[[Results], Mapping[str, Any]]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quoted:
     """Sentences of a page whose figures come out of one command. A field such as `{tflops[zero3]:.1f}` is a value that
-    `read` finds in its results; where lines end in the page does not matter. `page`: below the clone."""
+    `read` finds in its results, and `{}` a figure of another command; where lines end in the page does not matter.
+    `page`: below the clone."""
 
     page: str
     command: str
@@ -57,8 +58,9 @@ def said_again(text: str, sentence: str, values: Mapping[str, Any]) -> str:
     found, formatter = sentence_in(text, sentence), Formatter()
     fields = [(field, form) for _, field, form, _ in formatter.parse(sentence) if field is not None]
     for place, (field, form) in reversed(list(enumerate(fields, 1))):
-        number = format(formatter.get_field(field, (), values)[0], form or "").replace("-", "−")
-        text = text[: found.start(place)] + number + text[found.end(place) :]
+        if field:
+            number = format(formatter.get_field(field, (), values)[0], form or "").replace("-", "−")
+            text = text[: found.start(place)] + number + text[found.end(place) :]
     return text
 
 

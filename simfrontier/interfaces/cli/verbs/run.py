@@ -158,7 +158,8 @@ def _misfits(view: StudyView) -> Iterator[str]:
     for plan, rows in view.rows.items():
         if big := [row for row in rows if not row["fits"]]:
             sizes = ", ".join(str(row["devices"]) for row in big)
-            yield f"– {plan} does not fit on {sizes}; on {big[-1]['devices']} it {big[-1]['note']}."
+            there = ":" if len(big) == 1 else f"; on {big[-1]['devices']}"
+            yield f"– {plan} does not fit on {sizes}{there} it {big[-1]['note']}."
 
 
 def _varied(found: Mapping[str, Any], at: Mapping[str, Any]) -> Table:
