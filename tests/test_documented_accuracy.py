@@ -3,11 +3,14 @@ those that are not; a machine of the table in docs/accuracy.md is a line of the 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from statistics import fmean
 from typing import Any, Final
 
 import pytest
 
-from simfrontier.answers.accuracy import Errors, RunsValidation, errors_by
+from simfrontier.answers.accuracy import Errors, JobFacts, RunsValidation, errors_by
+from tests.accuracy import error
 from tests.answers.accuracy.published_runs.rows import written
 from tests.documented import said_again
 from tests.invoke import ROOT
@@ -48,6 +51,10 @@ EXPERTS: Final = {
 SENTENCES: Final = {
     "docs/accuracy.md": (
         "All {all.count:,} runs: {all.mean:.1f} % mean and {all.median:.1f} % median.",
+        "Of the time of a step, mixtures of experts are {of_step:.1f} % off",
+        "products in 8 and 4 bits, dense, {narrow dense.count} runs, {narrow dense.mean:.1f} %; a divided sequence,"
+        " {divided dense.count} dense runs, {divided dense.mean:.1f} %, with experts {divided experts.count} runs,"
+        " {divided experts.mean:.1f} %; adapters (LoRA), {adapters dense.count} runs, {adapters dense.mean:.1f} %.",
         "Memory is {memory.mean:.1f} % off on average where a run states it, and within 10 % in {memory.covered:.0f} %",
         "**Rankings.** {pairs:,} pairs of these runs differ in nothing but plan and micro-batch (BLOOM's topologies"
         " most of all). {right:.0f} % are ranked right.",
@@ -60,6 +67,13 @@ SENTENCES: Final = {
         "{dense.covered:.0f} % lie inside their 90 % interval. Mixtures of experts: {experts.mean:.0f} % and"
         " {experts.median:.0f} % over {experts.count:,} runs.",
     ),
+}
+
+
+KINDS: Final[dict[str, Callable[[JobFacts], bool]]] = {
+    "narrow": lambda job: job.precision.endswith(("fp8", "fp4")),
+    "divided": lambda job: job.context > 1,
+    "adapters": lambda job: job.lora_rank > 0,
 }
 
 
@@ -78,11 +92,19 @@ def values_of(done: RunsValidation) -> dict[str, Any]:
         "all": Figures(done.overall),
         "memory": Figures(done.memory),
         **{model: Figures(errors) for model, errors in done.by("model").items()},
+        **{f"{kind} {model}": figures for kind, known in KINDS.items() for model, figures in of_kind(done, known)},
+        "of_step": 100 * fmean(error(row.left_out) for row in done.predicted if row.facets["model"] == "experts"),
         **{name: getattr(ranked, name) for name in ("pairs", "sure", "sure_right")},
         "right": 100 * ranked.right_share,
         "sure_share": 100 * ranked.sure_right_share,
         "close": 100 * ranked.too_close_share,
     }
+
+
+def of_kind(done: RunsValidation, known: Callable[[JobFacts], bool]) -> list[tuple[str, Figures]]:
+    """Errors of the runs of a kind, by kind of model."""
+    rows = [row for row in done.predicted if known(row.left_out.facts)]
+    return [(model, Figures(each)) for model, each in errors_by(rows, lambda row: row.facets["model"]).items()]
 
 
 def table_again(text: str, done: RunsValidation) -> str:
