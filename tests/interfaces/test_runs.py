@@ -41,6 +41,17 @@ def test_runs_are_found_by_names_and_parts_of_names() -> None:
     assert set(sf.runs("Nemotron4")["shape"]) == {""}  # by the name that sources write
 
 
+def test_words_are_found_where_they_begin_and_numbers_as_a_whole() -> None:
+    assert "gpt-oss-20b" in set(sf.runs("20b")["shape"]) and "gpt-oss-120b" not in set(sf.runs("20b")["shape"])
+    assert set(sf.runs("7b")["model"]) == {"MPT-7b", "MPT-7B", "GPT 7B", "Llama-2-7B"}  # no Qwen3-1.7B
+    assert set(sf.runs(machine="h200")["machine"]) == {"h200-node"}  # and no GH200
+
+
+def test_machines_are_found_by_their_devices() -> None:
+    assert set(sf.runs(machine="MI250X")["machine"]) == {"frontier", "lumi-g"}
+    assert {"a100-node", "jean-zay-a100", "selene"} < set(sf.runs(machine="A100")["machine"])
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

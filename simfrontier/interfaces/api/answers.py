@@ -354,8 +354,8 @@ def runs(model: str | None = None, machine: str | None = None) -> pd.DataFrame:
     """List published training runs beside their predictions.
 
     Args:
-        model: name of a model, or a part of one, such as "llama-3-70b". Default: all.
-        machine: name of a machine, or a part of one, such as "h100". Default: all.
+        model: name of a model, or words of one, such as "llama-3-70b". Default: all.
+        machine: name of a machine, or of its devices, such as "h100". Default: all.
 
     Returns:
         A DataFrame with a row per run: `run` (file and line), `model` (as its source writes it) and `shape` (its name

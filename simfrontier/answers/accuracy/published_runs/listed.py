@@ -13,6 +13,7 @@ from simfrontier.answers.accuracy.published_runs.facts import JobFacts
 from simfrontier.answers.accuracy.published_runs.left_out import LEFT_OUT, LeftOut, calibration, read_left_out
 from simfrontier.answers.accuracy.published_runs.table import Run, shipped_runs
 from simfrontier.base.errors import InputError, nearest, shown
+from simfrontier.core.machine import document_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,13 +66,14 @@ def _deviations(model: str, peak_tflops: float, source: str) -> float:
 
 
 def find_runs(model: str | None = None, machine: str | None = None) -> tuple[ListedRun, ...]:
-    """Return the published runs of a model on a machine, each a name of the catalog, or a part of a name in the catalog
-    or in the source; None: any. Raises InputError if there are none.
+    """Return the published runs of a model on a machine, each a name of the catalog, or words of a name in the source
+    or in the catalog (of a machine's title, too, which says its devices); None: any. Raises InputError if there are
+    none.
     """
-    found = [run for run in listed_runs() if model is None or _has(model, (run.facts.shape,), run.model)]
+    found = [run for run in listed_runs() if model is None or _has(model, run.facts.shape, run.model)]
     if not found:
         raise InputError(_none("model", model, (run.facts.shape for run in listed_runs())))
-    on = [run for run in found if machine is None or _has(machine, (run.row.machine,), run.run["machine"])]
+    on = [run for run in found if machine is None or _has(machine, run.row.machine, _machine_words(run))]
     if not on:
         raise InputError(_none("machine", machine, (run.row.machine for run in found)))
     return tuple(on)
@@ -82,12 +84,28 @@ def run_named(name: str) -> ListedRun | None:
     return next((run for run in listed_runs() if run.name == name), None)
 
 
-def _has(wanted: str, names: Sequence[str], told: str) -> bool:
-    """Return whether a text is one of some names, or, if no run has such a name, a part of one or of what is told."""
-    part = _letters(wanted)
-    if part in _all_names():
-        return part in map(_letters, names)
-    return part != "" and any(part in _letters(text) for text in (*names, told))
+def _has(wanted: str, name: str, words: str) -> bool:
+    """Return whether a text is a name of the catalog, or, if no run has such a name, words of it or of others."""
+    letters = _letters(wanted)
+    if letters in _all_names():
+        return letters == _letters(name)
+    return letters != "" and _words(letters).search(f"{name}; {words}".lower()) is not None
+
+
+@cache
+def _words(letters: str) -> re.Pattern[str]:
+    """Return the pattern of these letters where a word begins, and no number goes on: "7b" is in no 1.7B and no 27B."""
+    spaced = "[^a-z0-9]*".join(letters)
+    return re.compile(rf"(?<![a-z0-9])(?<!\d\.){spaced}(?!(?<=\d)\d)")
+
+
+def _machine_words(run: ListedRun) -> str:
+    return f"{run.run['machine']}; {_title(run.row.machine)}"
+
+
+@cache
+def _title(machine: str) -> str:
+    return str(document_of(machine)["title"])
 
 
 @cache

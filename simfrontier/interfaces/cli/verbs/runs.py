@@ -16,8 +16,8 @@ LEAST_WIDTH: Final = 150
 
 
 def runs(
-    model: Annotated[str | None, typer.Option(help="model, or a part of its name, e.g. llama-3-70b")] = None,
-    machine: Annotated[str | None, typer.Option(help="machine, or a part of its name, e.g. h100")] = None,
+    model: Annotated[str | None, typer.Option(help="model, or words of its name, e.g. llama-3-70b")] = None,
+    machine: Annotated[str | None, typer.Option(help="machine, or its devices, e.g. h100")] = None,
     json: Annotated[bool, typer.Option("--json", help="print them as JSON, with their sources")] = False,
 ) -> None:
     """List published training runs: model, machine, plan and batch, tokens/s per device as measured and as predicted by
