@@ -96,7 +96,7 @@ def is_of_runs(name: str | None, plans: Collection[str]) -> bool:
     tables that is no run."""
     if name is None or name in plans:
         return False
-    if name == RUNS or run_named(name) is not None:
+    if name.lower() == RUNS or run_named(name) is not None:
         return True
     if ".csv" in name:
         names = [run.name for run in listed_runs()]

@@ -103,7 +103,12 @@ def explain(
         report_progress(against)
     published = None
     if run is not None:
-        published = against_published(own_job_groups(ours.scenario, mine.plan, size), run_named(run), measured)
+        job = own_job_groups(ours.scenario, mine.plan, size)
+        most = ours.scenario.machine.matmul(job.facts.precision).peak_flops_per_s / (job.facts.token_gflops * 1e9)
+        if measured is not None and measured > most:
+            allowed = f"tokens per second and device, not of the job: at its peak a device reaches {most:,.0f}"
+            raise InputError(wrong(measured, allowed), where="measured")
+        published = against_published(job, run_named(run), measured)
         report_progress(published.run)
     plans.run_each(rest, report_progress)
     others = plans.others(mine.plan) if against is None else [plans.timed[against]]

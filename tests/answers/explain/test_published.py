@@ -179,6 +179,7 @@ def test_explain_against_runs(tmp_path: Path) -> None:
         (("--against", "runs_2026.csv line 1260"), "no published run"),
         (("--against", "runs", "--machine", "toy-cluster"), "one of the two"),
         (("--against", "runs", "--measured", "0"), "--measured"),
+        (("--devices", "8", "--against", "RUNS", "--measured", "1e9"), "not of the job: at its peak a device reaches"),
     ],
 )
 def test_wrong_questions_are_one_line(options: tuple[str, ...], said: str) -> None:
