@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Never
@@ -24,7 +24,7 @@ TYPES: Final[Mapping[Any, Any]] = {
 }
 OF_EXPERTS: Final = (
     *("experts", "experts_per_token", "expert_ffn", "shared_ffn", "dense_layers", "expert_every", "router"),
-    *("expert_groups", "groups_per_token", "capacity"),
+    *("expert_groups", "groups_per_token", "capacity", "expert_clamp"),
 )
 """Keys of a model's experts."""
 
@@ -74,16 +74,16 @@ class Fields:
     def take(self, table: Table) -> None:
         """Take all fields that the table has. Raises InputError for a value without words."""
         for field, rule in table.items():
-            value = self.pop(field)
+            key, words = rule if isinstance(rule, tuple) else (rule, None)
+            value = self.pop(field, words if isinstance(words, Mapping) else ())
             if value is None:
                 continue
-            key, words = rule if isinstance(rule, tuple) else (rule, None)
             self.put(key, value if words is None else self._in_words(field, value, words), field, value)
 
-    def pop(self, field: str) -> Any:
-        """Take a field; None if it is absent or says nothing."""
+    def pop(self, field: str, words: Container[Any] = ()) -> Any:
+        """Take a field; None if it is absent or says nothing, unless its value is one of `words`."""
         value = self.left.pop(field, None)
-        return None if isinstance(value, str | None) and value in SAYS_NOTHING else value
+        return None if isinstance(value, str | None) and value in SAYS_NOTHING and value not in words else value
 
     def number(self, field: str) -> int | None:
         """Take a field that is a whole number. Raises InputError."""

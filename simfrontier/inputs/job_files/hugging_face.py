@@ -52,7 +52,7 @@ FULL_EVERY: Final[Mapping[str, int | None]] = {  # models with windows, and ever
 
 FIELDS: Final[Table] = {
     **dict.fromkeys(("num_hidden_layers", "n_layer", "n_layers"), "model.num_layers"),
-    **dict.fromkeys(("hidden_size", "n_embd"), "model.hidden"),
+    **dict.fromkeys(("hidden_size", "n_embd", "n_embed"), "model.hidden"),
     **dict.fromkeys(("num_attention_heads", "n_head"), "model.heads"),
     **dict.fromkeys(("intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size"), "model.ffn_hidden"),
     **dict.fromkeys(("num_experts", "num_local_experts", "n_routed_experts"), "model.experts"),
@@ -80,7 +80,8 @@ FIELDS: Final[Table] = {
     "qk_nope_head_dim": "model.nope_features",
     "qk_rope_head_dim": "model.rope_features",
     "v_head_dim": "model.value_features",
-    **dict.fromkeys(("resid_pdrop", "resid_dropout", "hidden_dropout", "dropout"), ("model.dropout", if_any)),
+    "swiglu_limit": ("model.expert_clamp", if_any),
+    **dict.fromkeys(("resid_pdrop", "residual_dropout", "hidden_dropout", "dropout"), ("model.dropout", if_any)),
 }
 NOT_MODELLED: Final = {
     **dict.fromkeys(("router_aux_loss_coef", "aux_loss_alpha"), "auxiliary loss of the router"),
@@ -90,12 +91,6 @@ NOT_MODELLED: Final = {
     "quantization_config.quant_method": "of the published weights; --set model.linear_precision=fp8 trains in it",
     "vision_config.hidden_size": "the model that reads images",
     "mlp_only_layers": "single layers without experts",
-}
-REQUIRED: Final = {
-    "model.num_layers": "num_hidden_layers",
-    "model.hidden": "hidden_size",
-    "model.heads": "num_attention_heads",
-    "model.vocabulary": "vocab_size",
 }
 
 
@@ -118,9 +113,11 @@ def read(path: Path, document: Mapping[str, Any]) -> JobFile:
     _shared_experts(fields)
     _heads_of_falcon(fields, kind)
     fields.take(FIELDS)
-    for key, field in REQUIRED.items():
-        if key not in fields.found:
-            fields.fail(field, "missing")
+    if "model.num_layers" not in fields.found:
+        fields.fail("num_hidden_layers", "missing")
+    narrow = fields.pop("word_embed_proj_dim")
+    if narrow not in (None, fields.value("model.hidden")):
+        fields.not_modelled.append(f"word_embed_proj_dim = {shown(narrow)} (embeddings narrower than the layers)")
     fields.drop_idle()
     fields.imply({f"model.{key}": value for key, value in TRAITS[kind].items()}, "model_type", kind)
     if fields.value("model.experts") is not None:

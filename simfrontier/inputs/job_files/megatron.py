@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from simfrontier.base.errors import shown, wrong
+from simfrontier.inputs.job_files.deepspeed import STAGES
 from simfrontier.inputs.job_files.fields import IF_TRUE, NOT, TYPES, Fields, JobFile, Table, if_any
 
 TITLE: Final = "arguments of Megatron-LM"
@@ -21,6 +22,11 @@ KNOWN_BY: Final = ("num_layers", "hidden_size", "tensor_model_parallel_size", "g
 TOKENIZERS: Final = {"GPT2BPETokenizer": 50257, "Llama2Tokenizer": 32000}  # openai/gpt-2, meta-llama/Llama-2-7b-hf
 NODES: Final = ("nnodes", "nodes")  # of torchrun and Slurm
 PER_NODE: Final = ("nproc_per_node", "gpus_per_node", "ntasks_per_node")
+OLDER_FULL: Final = ("checkpoint_activations", "activations_checkpoint_method")  # Megatron-DeepSpeed, -LM until 2022
+OTHER_LAYERS: Final = (  # of state-space models and linear attention
+    *("is_hybrid_model", "hybrid_override_pattern", "hybrid_layer_pattern", "experimental_attention_variant"),
+    "mamba_ssm_ngroups",
+)
 _DISPATCH: Final = {"alltoall": "all_to_all", "allgather": "all_gather", "flex": "deepep", "alltoall_seq": "all_to_all"}
 
 
@@ -63,6 +69,7 @@ SHAPE: Final[Table] = {
     "moe_router_group_topk": "model.groups_per_token",
     "moe_expert_capacity_factor": "model.capacity",
     "mtp_num_layers": "model.mtp_layers",
+    "activation_func_clamp_value": ("model.expert_clamp", if_any),
     "hidden_dropout": ("model.dropout", if_any),
     "make_vocab_size_divisible_by": "model.vocabulary_multiple",
     "tensor_model_parallel_size": "plan.tensor",
@@ -85,7 +92,8 @@ ARGUMENTS: Final[Table] = {
     "seq_length": "model.sequence",
     "vocab_size": "model.vocabulary",
     "use_rotary_position_embeddings": ("model.positions", {True: "rotary", False: None}),
-    "swiglu": ("model.gated", IF_TRUE),
+    **dict.fromkeys(("swiglu", "quick_geglu"), ("model.gated", IF_TRUE)),
+    "embed_layernorm": ("model.embedding_norm", IF_TRUE),  # of Megatron-DeepSpeed, as `zero_stage`
     "disable_bias_linear": ("model.biases", NOT),
     "add_bias_linear": "model.biases",
     "untie_embeddings_and_output_weights": ("model.tied", NOT),
@@ -101,6 +109,7 @@ ARGUMENTS: Final[Table] = {
         {"no_shard": None, "optim": "zero1", "optim_grads": "zero2", "optim_grads_params": "zero3"},
     ),
     "use_torch_fsdp2": ("data.family", {True: "zero3", False: None}),
+    "zero_stage": ("data.family", STAGES),
     "attention_backend": (
         "model.attention",
         {"auto": None, "flash": "fused", "fused": "fused", "unfused": "plain", "local": "plain"},
@@ -131,7 +140,6 @@ NOT_MODELLED: Final = {
     "rampup_batch_size": "a batch that grows; the last one is taken",
     "num_distributed_optimizer_instances": "replicas of the distributed optimizer",
     "delay_wgrad_compute": "gradients of weights put off",
-    "hybrid_layer_pattern": "layers of other kinds",
     "cuda_graph_impl": "CUDA graphs; a stack has them",
 }
 
@@ -183,6 +191,9 @@ def _choose(fields: Fields) -> None:
 
 def take_shape(fields: Fields, above: str) -> None:
     """Take what depends on several fields, whose names follow `above`: layers of experts, products in pieces, FP8."""
+    for field in OTHER_LAYERS:
+        if fields.pop(f"{above}{field}"):
+            fields.fail(f"{above}{field}", "layers without attention over positions, such as Mamba's, are not modelled")
     freq, layers = fields.pop(f"{above}moe_layer_freq"), fields.value("model.num_layers")
     fields.drop_idle()
     if fields.value("model.experts") is None or freq in (None, 1):
@@ -190,10 +201,16 @@ def take_shape(fields: Fields, above: str) -> None:
     elif isinstance(freq, int):
         fields.put("model.expert_every", freq, f"{above}moe_layer_freq")
     else:
-        counts = [int(each) for each in re.findall(r"\*(\d+)", str(freq).replace(" ", ""))]
-        if not re.fullmatch(r"\(*\[0\]\*\d+\+\[1\]\*\d+\)*", str(freq).replace(" ", "")) or sum(counts) != layers:
-            fields.fail(f"{above}moe_layer_freq", wrong(freq, "a number, or ([0]*D+[1]*N) of all layers"))
-        fields.put("model.dense_layers", counts[0], f"{above}moe_layer_freq", freq)
+        experts = _with_experts(str(freq).replace(" ", ""))
+        dense, count = (experts.index(1) if 1 in experts else 0), len(experts)
+        patterns = {
+            ("model.dense_layers", dense): [0] * dense + [1] * (count - dense),
+            ("model.expert_every", dense + 1): ([0] * dense + [1]) * (count // (dense + 1)),
+        }
+        found = next((known for known, each in patterns.items() if each == experts and count == layers), None)
+        if found is None:
+            fields.fail(f"{above}moe_layer_freq", wrong(freq, "a number, ([0]*D+[1]*N) or ([0,1]*N) of all layers"))
+        fields.put(*found, f"{above}moe_layer_freq", freq)
     if fields.value("model.kv_rank") is not None:
         fields.drop("model.qk_norm", "model.positions")  # norms are of latents
         fields.imply({"model.positions": "rotary"}, f"{above}kv_lora_rank", None)
@@ -211,6 +228,14 @@ def take_shape(fields: Fields, above: str) -> None:
         fields.put("model.vocabulary_multiple", multiple * tensor, field, multiple)
 
 
+def _with_experts(text: str) -> list[int]:
+    """Return 1 for layers with experts and 0 for others, of a list such as `([0]*3+[1]*58)`; none of another text."""
+    if not re.fullmatch(r"\(*\[[01,]+\](\*\d{1,4})?(\+\[[01,]+\](\*\d{1,4})?)*\)*", text):
+        return []
+    parts = re.findall(r"\[([01,]+)\](?:\*(\d+))?", text)
+    return [int(each) for listed, times in parts for each in re.findall(r"\d", listed) * int(times or 1)]
+
+
 def take_recomputation(fields: Fields, granularity: str, method: str, layers: str) -> None:
     """Take which activations are recomputed, from the fields of these names. Modules other than the attention's core
     are taken as published runs are read: norms and activations as none, MLPs as of every second layer, experts as of
@@ -219,6 +244,9 @@ def take_recomputation(fields: Fields, granularity: str, method: str, layers: st
     modules = fields.pop("recompute_modules")
     if fields.pop("recompute_activations"):
         kind = kind or "selective"
+    older = next((name for name in OLDER_FULL if fields.pop(name)), granularity)
+    if older != granularity:
+        kind, granularity = kind or "full", older
     if kind not in (None, "full", "selective"):
         fields.fail(granularity, wrong(kind, "full or selective"))
     named = set(re.findall(r"\w+", str(modules or "core_attn")))
@@ -244,10 +272,11 @@ def _take_ranks(fields: Fields) -> None:
 
 def _take_vocabulary(fields: Fields) -> None:
     """Take the vocabulary: that with padding where it is known, else the tokenizer's."""
-    padded, tokenizer = fields.number("padded_vocab_size"), fields.pop("tokenizer_type")
+    field = next((name for name in ("padded_vocab_size", "pad_vocab_size_to") if name in fields.left), "")
+    padded, tokenizer = fields.number(field), fields.pop("tokenizer_type")
     if padded:
         fields.drop("model.vocabulary", "model.vocabulary_multiple")
-        fields.put("model.vocabulary", padded, "padded_vocab_size")
+        fields.put("model.vocabulary", padded, field)
     elif tokenizer in TOKENIZERS and "model.vocabulary" not in fields.found:
         fields.put("model.vocabulary", TOKENIZERS[tokenizer], "tokenizer_type", tokenizer)
     if not padded and fields.value("model.num_layers") is not None:

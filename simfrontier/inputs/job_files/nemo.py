@@ -58,6 +58,8 @@ def read(path: Path, document: Mapping[str, Any]) -> JobFile:
         else "model.recompute_"
     )
     megatron.take_recomputation(fields, f"{above}granularity", f"{above}method", f"{above}num_layers")
+    if fields.left.get("trainer.devices") == -1:  # all of a node
+        fields.pop("trainer.devices")
     per_node, nodes = fields.number("trainer.devices"), fields.number("trainer.num_nodes")
     if per_node and nodes:
         fields.put("job.devices", per_node * nodes, "trainer.num_nodes", nodes)

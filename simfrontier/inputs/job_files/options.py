@@ -37,8 +37,8 @@ def log_arguments(text: str) -> dict[str, Any]:
 def script_options(text: str) -> dict[str, Any]:
     """Return the options in a script by name, with `_` for `-`. An option, or a variable in its place, that is set to
     several values has a text that says so."""
-    plain = re.sub(r"(?m)(^|\s)#(?!SBATCH).*$", r"\1", text.replace("\r", "").replace("\\\n", " "))
-    plain = re.sub(r"[\"'`]", "", plain)
+    plain = re.sub(r"(?m)(^|\s)#(?!SBATCH).*$", r"\1", text.replace("\r", ""))  # no `\` continues a comment
+    plain = re.sub(r"[\"'`]", "", plain.replace("\\\n", " "))
     variables: dict[str, dict[str, None]] = {}
     for name, value in _SET.findall(plain):
         own = _VARIABLE.fullmatch(value)

@@ -41,4 +41,9 @@ def _document(text: str, path: Path) -> Any:
         return json_of(text, where, WHAT)
     if not is_yaml and (path.suffix == ".toml" or re.search(r"(?m)^\s*\[[\w.\"-]+\]\s*(#.*)?$", text)):
         return toml_of(text, where)
-    return yaml_of(text, where)
+    try:
+        return yaml_of(text, where)
+    except InputError:
+        if is_yaml:
+            raise
+        return None  # a script, or a log, of another program

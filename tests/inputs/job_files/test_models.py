@@ -112,7 +112,7 @@ def test_deepseek_v3_has_latents_shared_experts_and_three_dense_layers(tmp_path:
                 "model_type": "bloom",
                 "n_layer": 70,
                 "n_head": 112,
-                "hidden_size": 14336,
+                "n_embed": 14336,
                 "vocab_size": 250880,
                 "seq_length": 2048,
             },
@@ -154,13 +154,33 @@ def test_sequence_and_precision_are_assumed_and_said_so(tmp_path: Path) -> None:
     assert not any(each.startswith("model.sequence") for each in given.assumed)
 
 
-@pytest.mark.parametrize("key", ["num_hidden_layers", "hidden_size", "num_attention_heads", "vocab_size"])
-def test_a_missing_size_is_named(tmp_path: Path, key: str) -> None:
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ("num_hidden_layers", "num_hidden_layers: missing"),
+        ("hidden_size", "does not say the model's hidden; allowed: --set model.hidden=N"),
+        ("vocab_size", "does not say the model's vocabulary; allowed: --set model.vocabulary=N"),
+    ],
+)
+def test_a_missing_size_is_named(tmp_path: Path, key: str, said: str) -> None:
     config = {name: value for name, value in LLAMA_3_8B.items() if name != key}
     path = written(tmp_path, "config.json", config)
     with pytest.raises(InputError) as error:
         imported(path)
-    assert str(error.value) == f"{path}: {key}: missing"
+    assert str(error.value).startswith(f"{path}: {said}")
+
+
+def test_a_missing_size_may_be_set(tmp_path: Path) -> None:
+    """The files of Gemma 3's larger models have no `vocab_size`."""
+    config = {name: value for name, value in LLAMA_3_8B.items() if name != "vocab_size"}
+    assert shape_of(tmp_path, config, **{"model.vocabulary": 262208}).vocabulary == 262208
+
+
+def test_dropout_of_starcoder_and_embeddings_of_opt_are_read(tmp_path: Path) -> None:
+    starcoder = {**LLAMA_3_8B, "model_type": "starcoder2", "residual_dropout": 0.1}
+    assert shape_of(tmp_path, starcoder).dropout
+    narrow = written(tmp_path, "opt.json", {**LLAMA_3_8B, "model_type": "opt", "word_embed_proj_dim": 512})
+    assert any("Not modelled: opt.json: word_embed_proj_dim = 512" in note for note in imported(narrow).notes)
 
 
 @pytest.mark.parametrize(

@@ -122,6 +122,70 @@ def test_an_option_with_two_values_is_refused(tmp_path: Path) -> None:
         imported(written(tmp_path, "run.sh", text))
 
 
+def test_a_comment_ends_with_its_line(tmp_path: Path) -> None:
+    """As in bigscience's tr11-176B-ml.slurm: in a shell no backslash continues a comment."""
+    text = MEGATRON.replace("    --micro-batch-size 1", "#    --universal-checkpoint \\\n    --micro-batch-size 1")
+    assert document(written(tmp_path, "run.sh", text)) == document(written(tmp_path, "run.sh", MEGATRON))
+
+
+def test_arguments_of_megatron_deepspeed(tmp_path: Path) -> None:
+    text = MEGATRON.replace("--recompute-granularity full --recompute-method uniform", "--checkpoint-activations")
+    text = text.replace("--use-distributed-optimizer", "--zero-stage 2 --embed-layernorm")
+    made = document(written(tmp_path, "run.sh", text.replace("--vocab-size 32000", "--pad-vocab-size-to 32768")))
+    (plan,) = made["plans"].values()
+    assert plan["data"] == {"family": "zero2"}
+    assert (made["model"]["checkpointing"], made["model"]["embedding_norm"]) == ("full", True)
+    assert made["model"]["vocabulary"] == 32768 and "vocabulary_multiple" not in made["model"]
+
+
+@pytest.mark.parametrize(
+    ("freq", "key", "value"),
+    [
+        ("([0]*3+[1]*29)", "dense_layers", 3),
+        ("[0]+[1]*31", "dense_layers", 1),
+        ("([0,1]*16)", "expert_every", 2),
+        (2, "expert_every", 2),
+    ],
+)
+def test_layers_of_experts_of_megatron(tmp_path: Path, freq: str | int, key: str, value: int) -> None:
+    """DeepSeek-V2-Lite's and Llama 4's files of Megatron-LM have the second and third form."""
+    text = MEGATRON.replace("--bf16", f"--bf16 --num-experts 8 --moe-layer-freq {freq}")
+    assert document(written(tmp_path, "run.sh", text))["model"][key] == value
+
+
+@pytest.mark.parametrize("freq", ["([0]*3+[1]*30)", "[1,0]*16", "[0]*32", "[1]*99999999999+[0]", "f(3)"])
+def test_other_layers_of_experts_are_refused(tmp_path: Path, freq: str) -> None:
+    text = MEGATRON.replace("--bf16", f"--bf16 --num-experts 8 --moe-layer-freq {freq}")
+    with pytest.raises(InputError, match="moe_layer_freq: got "):
+        imported(written(tmp_path, "run.sh", text))
+
+
+def test_experts_of_gpt_oss_are_gated_and_clamped(tmp_path: Path) -> None:
+    text = MEGATRON.replace("--swiglu", "--quick-geglu --activation-func-clamp-value 7.0 --num-experts 8")
+    made = document(written(tmp_path, "run.sh", text))["model"]
+    assert (made["gated"], made["expert_clamp"]) == (True, True)
+
+
+def test_no_positions_are_no_default(tmp_path: Path) -> None:
+    path = written(tmp_path, "run.sh", MEGATRON.replace("embedding-type rope", "embedding-type none"))
+    assert document(path)["model"]["positions"] == "none"
+
+
+def test_state_space_models_are_refused(tmp_path: Path) -> None:
+    path = written(tmp_path, "run.sh", MEGATRON.replace("--bf16", "--bf16 --hybrid-override-pattern M*M-"))
+    with pytest.raises(InputError, match=r"hybrid_override_pattern: .* not modelled"):
+        imported(path)
+    path = written(tmp_path, "mamba.yaml", NEMO + "  mamba_ssm_ngroups: 8\n")
+    with pytest.raises(InputError, match=r"model\.mamba_ssm_ngroups: "):
+        imported(path)
+
+
+def test_all_devices_of_a_node_are_no_number(tmp_path: Path) -> None:
+    text = NEMO.replace("devices: 8", "devices: -1")
+    made = document(written(tmp_path, "llama.yaml", text), devices=32, settings={"model.vocabulary": 32000})
+    assert text != NEMO and made["run"]["devices"] == [32]
+
+
 def test_the_20b_of_gpt_neox(tmp_path: Path) -> None:
     """12 × 8 ranks are 12 replicas of a grid of 8: 12 × 4 × 32 sequences a step."""
     paths = written(tmp_path, "20B.yml", NEOX), written(tmp_path, "local.yml", '{"data_path": "d", "save": "s"}')
