@@ -34,6 +34,13 @@ def test_all_pairs_are_joined_and_rings_load_links_equally() -> None:
     assert {pair: passes.count(pair) for pair in passes} == {(a, b): 2 for a in range(4) for b in range(4) if a != b}
 
 
+@pytest.mark.parametrize("command", re.findall(r"^\$ simfrontier ((?:show|topology) .*)$", STEPS, re.MULTILINE))
+def test_it_is_looked_at_as_told(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    ran = invoke(*shlex.split(command))
+    assert ran.code == 0, ran.err
+
+
 @pytest.mark.long
 def test_the_answer_is_what_the_command_prints(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
