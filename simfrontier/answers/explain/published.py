@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import chain, combinations
 from typing import Any, Final, Literal
 
 from simfrontier.answers.accuracy import JobFacts, ListedRun, job_of, listed_runs, run_named, step_factor
@@ -36,8 +36,8 @@ class ComparedJob:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
     """Groups of settings that differ, in words (`what`), with the settings that differ, by dotted key, in your job and
-    in theirs. `factor`: rate with your settings relative to theirs, the geometric mean of two orders: from your job,
-    groups change to theirs one after the other, and in the opposite order.
+    in theirs. `factor`: rate with your settings relative to theirs, the geometric mean of two orders: groups change
+    from one job to the other one after the other, and in the opposite order, from either job.
     """
 
     what: str
@@ -206,23 +206,25 @@ class _Path:
 
     def factors(self) -> dict[Groups, float]:
         """Return the factor of each group of settings, or of several groups that only change together: the rate with
-        those of the first job relative to the rate with those of the second."""
+        those of the first job relative to the rate with those of the second. The inverse of those with both jobs
+        exchanged, as each order is walked from either job."""
         units: list[Groups] = [(name,) for name in self.differing]
         while True:
-            there = self._walk(units)
-            back = self._walk([*reversed(there)])
-            if len(back) == len(there):
-                return {names: math.sqrt(factor * back[names]) for names, factor in there.items()}
-            units = [*reversed(back)]
+            walks = [self._walk(order, back) for order in (units, units[::-1]) for back in (False, True)]
+            joined = _joined(names for walk in walks for names in walk)
+            if len(joined) == len(units):
+                return {names: math.prod(walk[names] for walk in walks) ** (1 / len(walks)) for names in joined}
+            units = joined
 
-    def _walk(self, units: Sequence[Groups]) -> dict[Groups, float]:
-        """Change units one after the other, as far as the jobs can be laid out: else the next one first, or as few
-        together as can."""
-        taken, left, out = Taken(), list(units), {}
+    def _walk(self, units: Sequence[Groups], back: bool) -> dict[Groups, float]:
+        """Change units one after the other, from the first job to the second or `back`, as far as the jobs can be laid
+        out: else the next one first, or as few together as can."""
+        taken, left, out = Taken(self.differing if back else ()), list(units), {}
         while left:
-            chosen = next(some for some in _some(left) if self._rate(taken.union(*some)))
-            after = taken.union(*chosen)
-            out[tuple(name for name in GROUPS if name in after - taken)] = self._rate(taken) / self._rate(after)
+            chosen = next(some for some in _some(left) if self._rate(taken ^ Taken(chain(*some))))
+            after = taken ^ Taken(chain(*chosen))
+            factor = self._rate(taken) / self._rate(after)
+            out[_in_order(chain(*chosen))] = 1.0 / factor if back else factor
             taken, left = after, [unit for unit in left if unit not in chosen]
         return out
 
@@ -235,6 +237,19 @@ class _Path:
 
     def _rate_of(self, job: JobGroups) -> float:
         return _Rate(job.facts, self.in_tokens).of(job.step_s)
+
+
+def _in_order(names: Iterable[Group]) -> Groups:
+    return tuple(sorted(names, key=list(GROUPS).index))
+
+
+def _joined(units: Iterable[Groups]) -> list[Groups]:
+    """Return the smallest units that each of some contains or is apart from, in the order of groups."""
+    joined: list[set[Group]] = []
+    for names in units:
+        met = [each for each in joined if each & {*names}]
+        joined = [*(each for each in joined if each not in met), set(names).union(*met)]
+    return sorted(map(_in_order, joined), key=lambda names: list(GROUPS).index(names[0]))
 
 
 def _some(units: Sequence[Groups]) -> Iterator[tuple[Groups, ...]]:

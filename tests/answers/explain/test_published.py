@@ -139,6 +139,16 @@ def test_groups_that_cannot_change_alone_change_together() -> None:
     }
 
 
+def test_factors_of_exchanged_jobs_are_inverse() -> None:
+    """Also where not every job between can be laid out: here none with the first's devices and the second's plan."""
+    rates = {"": 1.0, "d": 2.0, "s": 3.0, "ds": 5.0, "dp": 7.0, "dsp": 11.0}
+    exchanged = {"".join(letter for letter in "dsp" if letter not in key): rate for key, rate in rates.items()}
+    found = path(rates, "devices", "sequence", "plan").factors()
+    other = path(exchanged, "devices", "sequence", "plan").factors()
+    assert found == {names: pytest.approx(1.0 / factor) for names, factor in other.items()}
+    assert math.prod(found.values()) == pytest.approx(1.0 / 11.0) and len(found) == 3
+
+
 def test_distance_grows_with_each_difference() -> None:
     """8 devices instead of 128: four doublings of 0.5; another precision: 1; another model of twice the size: 3 + 3."""
     run, job = named(ONE), groups(ONE)
