@@ -182,6 +182,13 @@ def test_explain_against_runs(tmp_path: Path) -> None:
         assert text in ran.out and text in page
 
 
+@pytest.mark.parametrize(("run", "is_outside"), [("runs_2026.csv line 85", True), (ONE, False)])
+def test_a_published_run_that_is_far_off_itself_is_called_so(run: str, is_outside: bool) -> None:
+    """What is left of the ratio is then of their job, not of yours."""
+    ran = invoke("explain", TOY, "--plan", "zero3", "--devices", "8", "--against", run, "--measured", "100")
+    assert ran.code == 0 and ("outside its interval" in ran.out) is is_outside
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
