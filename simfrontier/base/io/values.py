@@ -81,7 +81,7 @@ def fault_of(error: ValidationError, form: Any, skipped: int = 0) -> InputError:
     faulty = {fault["loc"][:length] for fault in given for length in range(len(fault["loc"]))}  # what holds the places
     faults = [fault for fault in given if fault["loc"] not in faulty]  # a list with a fault in it is not one too few
     faults.sort(key=lambda fault: fault["type"] not in _EXTRA)
-    more = counted_more(len(faults) - 1)
+    more = counted_more(len({_followed(fault["loc"][skipped:], form)[0] for fault in faults}) - 1)
     key, inner = _followed(faults[0]["loc"][skipped:], form)
     if faults[0]["type"] in _EXTRA or faults[0]["loc"][-1:] == ("[key]",):
         return InputError(unknown_key(str(key[-1]), _keys(_followed(key[:-1], form)[1])) + more, key=key)

@@ -170,6 +170,10 @@ def selected_plans(document: Mapping[str, Any], plans: Iterable[str]) -> dict[st
     known = table if isinstance(table, dict) else {}
     for text in (part for each in plans for part in _names_in(each, known)):
         name, words = (text, {}) if text in {*known, *_by_name()} - {USUAL.family} else plan_in_words(text, known)
+        if words and "family" not in words:
+            raise InputError(
+                f"plan {text!r}: names no plan; allowed: with degrees (tp 8 pp 2), or zero3, hsdp, megatron …"
+            )
         if name in out:
             raise InputError(f"got {shown(name)} twice, allowed: every plan once", key=("plans",))
         out[name] = words

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
-from simfrontier.base.errors import InputError, near, nearest
+from simfrontier.base.errors import InputError, near, nearest, wrong
 from simfrontier.core.plan import FAMILIES, TENSOR, ZERO
 from simfrontier.inputs.scenario.added_keys import USUAL
 from simfrontier.inputs.scenario.plans import ALSO_CALLED, DATA_KEY, OF_DATA, unknown_family
@@ -100,8 +100,12 @@ def _read(text: str, words: list[str], names: Collection[str]) -> tuple[dict[str
         if key in _keys():
             is_switch = _keys()[key] is bool and following not in ("true", "false")
             value: Any = True if is_switch else _value(following)
-            if key in values or value == "" or (key in (*OF_MEGATRON, *OF_AXONN) and not _is_count(value)):
-                raise InputError(f"plan {text!r}: {word} {following}; allowed: {word} once, with its value")
+            if key in values or value == "":
+                raise InputError(
+                    f"plan {text!r}: {word} {following}".rstrip() + f"; allowed: {word} once, with its value"
+                )
+            if key in (*OF_MEGATRON, *OF_AXONN) and not _is_count(value):
+                raise InputError(f"plan {text!r}: " + wrong(following, f"a whole number of at least 1 for {word}"))
             values[key] = value
             if not is_switch:
                 next(left)

@@ -139,11 +139,12 @@ def sizes_of(given: str | int | None, option: str = "--devices") -> tuple[int, .
     """Return the numbers of devices, or of nodes, given by an option; empty if the option is not set."""
     if given is None:
         return ()
-    text, units = str(given), ("node", "nodes") if option == "--nodes" else ("gcds", "gpus", "devices", "ranks")
+    text, what = str(given), "nodes" if option == "--nodes" else "devices"
+    units = ("node", "nodes") if option == "--nodes" else ("gcds", "gpus", "devices", "ranks")
     parts = [part.strip().rpartition(" ") for part in text.split(",") if part.strip()]
     sizes = [number.strip() if unit.lower() in units else f"{number}{unit}" for number, _, unit in parts]
     if not sizes or not all(size.isdecimal() and len(size) <= MAX_DIGITS and int(size) > 0 for size in sizes):
-        raise InputError(f"got {text!r}; allowed: numbers of devices separated by commas, e.g. 8,64,384", where=option)
+        raise InputError(f"got {text!r}; allowed: numbers of {what} separated by commas, e.g. 8,64,384", where=option)
     return tuple(map(int, sizes))
 
 

@@ -85,7 +85,7 @@ def test_arguments_without_their_end_lack_a_size(tmp_path: Path, name: str) -> N
         ("mine.json", "[1, 2]", "no configuration of a job known here, allowed: config.json of Hugging Face"),
         ("mine.toml", '[machine]\nname = "frontier"\n', "no configuration of a job known here"),
         ("notes.txt", "some words", "no configuration of a job known here"),
-        ("launch.sh", "#!/bin/bash\nif [ -z $A ]; then\n  srun train.sh\nfi\n", "no configuration of a job known here"),
+        ("launch.sh", "[ -z $A ] && exit 1\nsrun train.sh\n", "no configuration of a job known here"),
         ("a.yaml", "a: &b [1]\nc: *b\n", "not YAML: it has aliases"),
         ("a.yaml", "model: {flavor: 8B\n", "line 2 column 1: not YAML"),
         ("a.yaml", "num_layers: 2024-01-01\n", "not YAML: got the date or time"),

@@ -9,6 +9,7 @@ import pytest
 from simfrontier.base.errors import InputError
 from simfrontier.inputs.scenario import Scenario, scenario_of
 from simfrontier.inputs.scenario.batches import batch_in_words, batch_near, tokens_of, usual_batch
+from simfrontier.inputs.scenario.settings import selected_plans
 from simfrontier.inputs.scenario.words import plan_in_words, split_plans
 
 ZERO_1 = {"family": "zero1"}
@@ -67,9 +68,9 @@ def test_plans_are_separated_by_semicolons_names_by_commas_too(text: str, plans:
 @pytest.mark.parametrize(
     ("text", "line"),
     [
-        ("tp", "tp ; allowed: tp once"),
+        ("tp", "tp; allowed: tp once"),
         ("tp 2 tp 4", "tp 4; allowed: tp once"),
-        ("tp 0", "tp 0; allowed"),
+        ("tp 0", 'got "0", allowed: a whole number of at least 1 for tp'),
         ("zero3 hsdp", "two plans separated by ;"),
         ("tp 2 zro3", 'did you mean "zero3"?'),
         ("tp 2 dispatsh deepep", 'did you mean "dispatch"?'),
@@ -192,3 +193,16 @@ def test_the_usual_batch_has_few_micro_batches_and_one_for_every_rank() -> None:
 def test_a_batch_may_be_the_usual_one() -> None:
     made = scenario(training={"batch": "usual"})
     assert {made.case(plan, 8).samples for plan in made.plans} == {16}  # 2 data ranks × 8 micro-batches
+
+
+@pytest.mark.parametrize("text", ["dp 16", "micro-batch 3"])
+def test_words_without_a_plan_say_so(text: str) -> None:
+    with pytest.raises(InputError, match="names no plan"):
+        selected_plans({}, [text])
+
+
+def test_a_batch_has_one_fault() -> None:
+    """Its two forms, sequences and words, are no two faults."""
+    document = {"name": "a", "title": "A", "machine": {"name": "frontier"}, "model": {"name": "gpt-13b"}}
+    with pytest.raises(InputError, match=r"got 0, allowed: at least 1$"):
+        scenario_of({**document, "training": {"batch": 0}, "run": {"devices": [8]}, "plans": {"zero3": {}}}, "a.toml")
