@@ -123,3 +123,27 @@ def test_sizes_of_names_are_typed() -> None:
     layers, hidden, rows = 40, 5120, 50304 + 2048  # gpt-13b: vocabulary and positions
     assert models.loc["gpt-13b", "parameters"] == pytest.approx(12 * layers * hidden**2 + rows * hidden, rel=0.03)
     assert models.loc["mixtral-8x7b", "active_parameters"] < models.loc["mixtral-8x7b", "parameters"] / 3
+
+
+def test_only_what_fits_is_drawn_over_time() -> None:
+    found = sf.compare("frontier", "gpt-neox-20b", ["zero3", "zero1"], devices=8)
+    assert found.figure("memory", "zero1").data and found.figure("breakdown", "zero1").data
+    with pytest.raises(sf.SimfrontierError, match="zero1 does not fit"):
+        found.timeline("zero1")
+    with pytest.raises(sf.InputError, match="plan: got 5"):
+        found.timeline(5)  # type: ignore[arg-type]
+    nothing = sf.compare("frontier", "llama-3-405b", ["zero3"], devices=8)
+    assert nothing.figure("traffic").data
+    for kind in ("rate", "efficiency", "breakdown"):
+        with pytest.raises(sf.SimfrontierError, match="no plan fits"):
+            nothing.figure(kind)  # type: ignore[arg-type]
+
+
+def test_a_fault_of_a_value_of_several_types_is_one_fault() -> None:
+    with pytest.raises(sf.InputError, match=r"training\.batch: got 0, allowed: at least 1$"):
+        sf.compare("toy", batch=0)
+
+
+def test_names_of_runs_are_texts() -> None:
+    with pytest.raises(sf.InputError, match="machine: got 5, allowed: a name or a part"):
+        sf.runs(machine=5)  # type: ignore[arg-type]

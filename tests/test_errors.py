@@ -116,6 +116,7 @@ COMMANDS = [
     ("run TOY --set plans.ddp.cp=2", "context parallelism is the keys context and context_by"),
     ("run TOY --set plans.ddp.ep=8", "expert parallelism is the key expert of"),
     ("schema machines", "schema", "machines", "machine"),
+    ("compare --model llama-3-8b --nodes 4 --plans 'pp 32 vp 10'", "of 32 in 320 groups", "1 or more"),
 ]
 REAL = [
     ("tain x", "tain", "train"),
@@ -131,6 +132,10 @@ PYTHON: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"fidelity": "packet"}, ("fidelity", "packet", "flow")),
     ({"jobs": 0}, ("jobs", "0", "at least 1")),
     ({"model": 13}, ("model", "13", "gpt-13b")),
+    ({"model": {"num_layers": 2}}, ("model", "missing: hidden, heads")),
+    ({"scenario": None}, ("machine", "null", "frontier")),
+    ({"exact": "no"}, ("exact", "no", "True or False")),
+    ({"vary": 1}, ("vary", "1", "True or False")),
 ]
 
 

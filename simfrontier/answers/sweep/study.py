@@ -16,7 +16,7 @@ from simfrontier.answers.sweep.indices import LEAST_ROUNDS
 from simfrontier.answers.sweep.keys import Filter, Settings, parse_filter, put, refuse_unknown, value_of
 from simfrontier.base.errors import InputError, Key, nearest
 from simfrontier.base.io import flat, read_toml, text_of, toml_of, typed
-from simfrontier.inputs.scenario import Scenario, scenario_of
+from simfrontier.inputs.scenario import Scenario, scenario_of, shipped
 
 OF_FILES: Final = ("machine.name", "library.name", "stack")  # keys that name files, whose numbers filters may look at
 
@@ -147,10 +147,12 @@ class SweepStudy:
 
 
 def load_study(path: str | Path) -> SweepStudy:
-    """Read and check a study file, its scenarios, and every value of every axis by itself.
+    """Read and check a study file (or a shipped study, by its name), its scenarios, and every value of every axis by
+    itself.
 
     Raises InputError: one line that names the file, the key, what was got and what is allowed."""
     path = Path(path)
+    path = path if path.is_file() else shipped("studies").get(str(path), path)
     text = text_of(path, "study", "TOML file")
     return study_of(toml_of(text, str(path)), str(path), text)
 

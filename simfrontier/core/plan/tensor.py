@@ -426,6 +426,7 @@ def _refuse_uneven(options: TensorOptions, shape: Shape) -> None:
     blocks = num_blocks(shape)
     if isinstance(given, tuple) and sum(given) != blocks:
         raise InputError(f"{got}: {sum(given)} layers; allowed: the {blocks} of {shape.name}")
+    got += "" if isinstance(given, tuple) else f" of {blocks} in {groups} groups"
     sizes = [len(layers) for layers in pipeline.groups(blocks, options.pipeline)]
     homes = [pipeline.home_of(number, options.pipeline)[0] for number in range(groups)]
     empty = {*homes} - {homes[0], homes[-1], *(stage for stage, size in zip(homes, sizes, strict=True) if size)}

@@ -10,7 +10,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Final
 
-from simfrontier.base.errors import InputError, located, nearest, shown
+from simfrontier.base.errors import InputError, located, near, nearest, shown
 from simfrontier.core.collectives import Library, load_calibration, load_library, machine_numbers, with_algorithms
 from simfrontier.core.machine import (
     LARGEST,
@@ -23,7 +23,7 @@ from simfrontier.core.machine import (
     load_machine,
     read_topology,
 )
-from simfrontier.core.workload import GptShape, MlpShape, Shape, find_model, known_model, sizes_of
+from simfrontier.core.workload import GptShape, MlpShape, Shape, find_model, known_model, known_models, sizes_of
 from simfrontier.inputs.scenario.form import ModelTable, NeighbourTable, NodesTable, ScenarioFile
 from simfrontier.inputs.scenario.scenario import Scenario
 
@@ -85,7 +85,8 @@ def _shape_of(table: ModelTable) -> Shape:
     lacking = [key for key in keys if key not in given]
     if not lacking:
         return form(name=table.name, source="scenario", **given, **traits)
-    if known is None and len(given) > 1:
+    is_misspelt = known is None and near(table.name, [each.name for each in known_models()]) is not None
+    if known is None and len(given) > is_misspelt:
         raise InputError(f"model: a shape of your own needs all of {', '.join(keys)}; missing: {', '.join(lacking)}")
     return find_model(table.name).with_settings({**given, **traits})
 

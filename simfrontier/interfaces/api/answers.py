@@ -69,7 +69,7 @@ def simulate(
     searcher = GridSearcher()
     read = searcher.resolved(read, (size,), (name,))
     built = searcher.schedule_cache.get(read, name, size)
-    return simulated(read.of(name, size), built, chosen or read.file.run.fidelity, exact)
+    return simulated(read.of(name, size), built, chosen or read.file.run.fidelity, given.flag(exact, "exact"))
 
 
 def compare(
@@ -151,12 +151,12 @@ def compare(
     if model is None:
         read = _read(scenario, plans, sizes, settings)
     else:
-        if not isinstance(scenario, str):
+        if isinstance(scenario, Scenario | Path):
             raise InputError("model: got one beside a scenario; allowed: beside the name of a machine")
         if not sizes:
             raise InputError("devices: got none; allowed: sizes, e.g. devices=[8, 64, 384]")
         read = new_scenario(scenario, model, USUAL_PLANS if plans is None else plans, devices=sizes, settings=settings)
-    processes = given.jobs(jobs)
+    exact, vary, processes = given.flag(exact, "exact"), given.flag(vary, "vary"), given.jobs(jobs)
     _refuse_jobs(read, processes)
     with asked(progress, "simulating", num_simulations(read, vary, vary)) as report:
         return Comparison(view=view_of(read, chosen, exact, vary, Local(jobs=processes), report, trouble=vary))
@@ -215,7 +215,7 @@ def check(
     """
     read = read_scenario(scenario)
     name, size = case_named(read, plan, devices)
-    capacity = int(read.of(name, size).machine.device.hbm_bytes) if memory else None
+    capacity = int(read.of(name, size).machine.device.hbm_bytes) if given.flag(memory, "memory") else None
     return tuple(check_schedule(schedule_of(read, name, size), capacity).findings)
 
 
@@ -288,7 +288,7 @@ def tune(
             read_scenario(scenario),
             devices=given.size(devices),
             pins=pins,
-            lossy=lossy,
+            lossy=None if lossy is None else given.flag(lossy, "lossy"),
             max_error=max_error,
             simulate=None if simulate is None else given.count("simulate", simulate),
             place=Local(jobs=given.jobs(jobs)),
@@ -344,7 +344,7 @@ def explain(
             against=given.name(against, "against"),
             measured=measured,
             fidelity=given.fidelity(fidelity),
-            what_if=what_if,
+            what_if=given.flag(what_if, "what_if"),
             place=Local(jobs=given.jobs(jobs)),
             progress=report if callable(progress) else lambda stage, total: report(stage, total=total),
         )
@@ -372,7 +372,8 @@ def runs(model: str | None = None, machine: str | None = None) -> pd.DataFrame:
         >>> import simfrontier as sf
         >>> sf.runs("llama-3-70b", "h100")[["run", "plan", "tokens_per_s_per_device", "predicted"]]
     """
-    return runs_frame(find_runs(given.name(model, "model"), given.name(machine, "machine")))
+    part = "a name or a part of one, as in runs()"
+    return runs_frame(find_runs(given.name(model, "model", part), given.name(machine, "machine", part)))
 
 
 def validate(

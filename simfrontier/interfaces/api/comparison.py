@@ -11,10 +11,11 @@ from simfrontier.answers.experiments import Environment, RowRunner, Sensitivity
 from simfrontier.answers.search import GridSearcher, TriedGrid
 from simfrontier.answers.slowdown import Slowdown, num_slowdowns
 from simfrontier.answers.study import PlanOutcome, ScheduleCache, Study, run_study
-from simfrontier.base.errors import InputError, nearest
+from simfrontier.base.errors import InputError, SimfrontierError, nearest
 from simfrontier.base.workers import HERE, PerProcess, Place, Workers, for_calls
 from simfrontier.core.engine import Fidelity
 from simfrontier.inputs.scenario import Scenario, refuse_variations
+from simfrontier.interfaces.api import given
 from simfrontier.interfaces.report.answer import summary_frame
 from simfrontier.interfaces.report.headline import headline_of
 from simfrontier.interfaces.report.results import Findings, findings_of
@@ -166,8 +167,13 @@ class Comparison:
         import plotly.graph_objects as go
 
         if kind not in get_args(Kind):
-            raise InputError(f"figure {kind!r}: {nearest(kind, get_args(Kind))}")
-        return go.Figure(chart(self.view, kind, self._drawn(plan)), layout_template="plotly_white")
+            raise InputError(f"figure {kind!r}: {nearest(str(kind), get_args(Kind))}")
+        drawn = self._drawn(given.name(plan))
+        needed = [drawn] if kind == "timeline" else self.outcomes
+        if kind not in ("memory", "traffic") and not any(each.row["fits"] for each in needed):
+            what = f"{drawn.plan} does not fit" if kind == "timeline" else "no plan fits"
+            raise SimfrontierError(f"figure {kind!r}: {what} into memory; allowed: memory, traffic")
+        return go.Figure(chart(self.view, kind, drawn), layout_template="plotly_white")
 
     def timeline(self, plan: str | None = None) -> go.Figure:
         """Return the timeline of a step of a plan (default: the fastest) at the largest size, stream by stream."""

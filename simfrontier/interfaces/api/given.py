@@ -34,6 +34,7 @@ SIZES: Final = TypeAdapter[tuple[int, ...]](tuple[Whole, ...])
 COUNT: Final = TypeAdapter[int](Annotated[Whole, Ge(1)])
 JOBS: Final = TypeAdapter[int](Annotated[Whole, Ge(1), Le(PROCESSES.most)])
 NAME: Final = TypeAdapter[str | None](str | None)
+FLAG: Final = TypeAdapter[bool](bool)
 NAMES: Final = TypeAdapter[tuple[str, ...]](tuple[str, ...])
 
 
@@ -80,9 +81,14 @@ def names(value: Any) -> tuple[str, ...]:
     return found
 
 
-def name(value: Any, where: str = "plan") -> str | None:
-    """Return the name of a plan, or None."""
-    return argument(NAME, value, where, 'the name of one plan, e.g. "zero3"')
+def name(value: Any, where: str = "plan", allowed: str = 'the name of one plan, e.g. "zero3"') -> str | None:
+    """Return a name, by default that of a plan, or None."""
+    return argument(NAME, value, where, allowed)
+
+
+def flag(value: Any, where: str) -> bool:
+    """Return a switch. Raises InputError for any other value, such as a text."""
+    return argument(FLAG, value, where, "True or False")
 
 
 def settings(value: Any, batch: Any = None) -> Settings:

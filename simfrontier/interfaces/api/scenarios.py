@@ -119,7 +119,7 @@ def _refuse_swapped(machine: Any, model: Any) -> None:
     """Raise InputError if the machine or the model is of a wrong type, or if the two arguments were swapped."""
     if not isinstance(machine, str):
         raise InputError(wrong(machine, 'the name of a machine, e.g. "frontier"'), where="machine")
-    if not isinstance(model, str | Mapping):
+    if not isinstance(model, str | Mapping) or not model:
         raise InputError(wrong(model, 'the name of a model, e.g. "gpt-13b", or a dict of its keys'), where="model")
     if machine in MODELS and model in catalog():
         raise InputError(

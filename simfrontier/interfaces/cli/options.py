@@ -18,7 +18,9 @@ from simfrontier.inputs.scenario import Scenario, load_scenario, parse_setting, 
 
 MAX_DIGITS = 9  # of a number of devices
 
-ScenarioPath = Annotated[Path, typer.Argument(help="scenario file (TOML), e.g. scenarios/frontier-20b.toml")]
+ScenarioPath = Annotated[
+    Path, typer.Argument(help="scenario file (TOML) or name of a shipped scenario, e.g. frontier-20b")
+]
 Settings = Annotated[
     list[str] | None, typer.Option("--set", help="key=value: set a key of the scenario, e.g. training.micro_batch=4")
 ]

@@ -146,7 +146,7 @@ WHOLE = 75_264
     ("name", "ways", "sizes"), [("frontier-whole-machine", 5, 12), ("frontier-whole-machine-175b", 3, 5)]
 )
 def test_a_study_has_every_way_at_every_size_to_the_whole_machine(name: str, ways: int, sizes: int) -> None:
-    study = load_study(STUDIES / f"{name}.toml")
+    study = load_study(name)
     points = list(study.points())
     assert len(points) == study.count == ways * sizes
     assert points[sizes - 1].settings["run.devices"] == [WHOLE]

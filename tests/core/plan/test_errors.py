@@ -88,7 +88,12 @@ def test_moves_without_a_way(src: Placement, dst: Placement, hops: list[tuple[st
             "2 numbers for pipeline = 2 × chunks = 2 groups of layers; allowed: 4 numbers",
         ),
         (megatron(1, 2, layers=(2, 1)), 2, {}, "layers = [2, 1]: 3 layers; allowed: the 2 of grid-test"),
-        (megatron(1, 5, layers="even"), 5, {"micros": 5}, 'layers = "even": none on stage 3; allowed: 1 or more'),
+        (
+            megatron(1, 5, layers="even"),
+            5,
+            {"micros": 5},
+            'layers = "even" of 2 in 5 groups: none on stage 3; allowed: 1 or more',
+        ),
         (megatron(1, 4), 4, {"shape": other(num_layers=6)}, 'nearest that do: 3 and 6; or layers = "even"'),
         (
             megatron(1, 3, layers=(1, 0, 1)),

@@ -21,7 +21,9 @@ MAIN: Final = Path("frontier-20b")  # shipped
 
 
 def compare(
-    scenario: Annotated[Path | None, typer.Argument(help="scenario file (TOML; default: the main scenario)")] = None,
+    scenario: Annotated[
+        Path | None, typer.Argument(help="scenario file (TOML) or name (default: frontier-20b)")
+    ] = None,
     machine: options.MachineName = None,
     model: options.ModelName = None,
     plans: Annotated[

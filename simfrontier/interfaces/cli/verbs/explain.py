@@ -40,7 +40,9 @@ from simfrontier.interfaces.report.table import Table
 
 
 def explain(
-    scenario: Annotated[Path | None, typer.Argument(help="scenario file (TOML), unless there is a --model")] = None,
+    scenario: Annotated[
+        Path | None, typer.Argument(help="scenario file (TOML) or name, unless there is a --model")
+    ] = None,
     machine: options.MachineName = None,
     model: options.ModelName = None,
     plan: Annotated[

@@ -20,7 +20,9 @@ from simfrontier.interfaces.report.table import Table
 
 
 def goodput(
-    scenario: options.ScenarioPath,
+    scenario: Annotated[
+        Path, typer.Argument(help="scenario (TOML file or name) with a table `goodput`, e.g. frontier-1t-3d")
+    ],
     plans: options.Plans = None,
     devices: options.Devices = None,
     set_: options.Settings = None,

@@ -13,7 +13,9 @@ from simfrontier.interfaces.live import serve as serve_page
 
 
 def serve(
-    scenario: Annotated[Path | None, typer.Argument(help="scenario file (TOML; default: the main scenario)")] = None,
+    scenario: Annotated[
+        Path | None, typer.Argument(help="scenario file (TOML) or name (default: frontier-20b)")
+    ] = None,
     machine: options.MachineName = None,
     model: options.ModelName = None,
     plans: options.Plans = None,

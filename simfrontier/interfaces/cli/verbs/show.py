@@ -28,7 +28,7 @@ MOST_NODES = 16  # whose groups are printed
 
 
 def show(
-    scenario: Annotated[Path, typer.Argument(help="scenario file (TOML), or a schedule file (JSON)")],
+    scenario: Annotated[Path, typer.Argument(help="scenario file (TOML) or name, or a schedule file (JSON)")],
     plan: Annotated[str | None, typer.Option(help="plan to show (default: the scenario's first)")] = None,
     devices: Annotated[int | None, typer.Option(help="size to show (default: the scenario's smallest)")] = None,
     set_: options.Settings = None,

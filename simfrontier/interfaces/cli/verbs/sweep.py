@@ -27,7 +27,7 @@ MANY: Final = 4  # values of axes that are shown of a row
 
 def sweep(
     study: Annotated[
-        Path, typer.Argument(help="study file (TOML), e.g. scenarios/studies/toy.toml; with --page a folder")
+        Path, typer.Argument(help="study file (TOML) or name of a shipped study, e.g. toy; with --page a folder")
     ],
     out: Annotated[Path | None, typer.Option(help="folder for the data set (default: reports/sweep-NAME)")] = None,
     jobs: options.JobsOfCores = None,
