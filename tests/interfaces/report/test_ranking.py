@@ -65,6 +65,18 @@ def with_samples(samples_s: dict[str, list[float]]) -> StudyView:
 # ── words ──
 
 
+def test_of_equal_plans_none_is_the_fastest() -> None:
+    for third, near in (([2.0] * 4, False), ([1.01] * 4, True)):
+        view = with_samples({"ddp": [1.0] * 4, "zero3": [1.0] * 4, "zeropp": third})
+        found = headline_of(view)
+        assert found.best is not None and found.too_close == (("zeropp",) if near else ())
+        first, other = found.best["plan"], *found.equal
+        assert {first, other} == {"ddp", "zero3"}  # their rates differ by rounding
+        listed = f", {other} and zeropp are too close to call" if near else f" and {other} are equally fast"
+        assert says(headline(view), f"{first}{listed}", "more than the next, zeropp")
+        assert not says(headline(view), "is the fastest")
+
+
 def test_a_ranking_that_samples_do_not_agree_on_is_too_close_to_call() -> None:
     fastest, second, slowest = study().outcomes[1::2]
     assert fastest.devices == 8
