@@ -372,7 +372,7 @@ def runs(model: str | None = None, machine: str | None = None) -> pd.DataFrame:
         >>> import simfrontier as sf
         >>> sf.runs("llama-3-70b", "h100")[["run", "plan", "tokens_per_s_per_device", "predicted"]]
     """
-    part = "a name or a part of one, as in runs()"
+    part = "a name or words of one, as in runs()"
     return runs_frame(find_runs(given.name(model, "model", part), given.name(machine, "machine", part)))
 
 
