@@ -93,7 +93,7 @@ def scenario_of(
     """Return the validated scenario from a document (parsed TOML) that was read from `where`; with `laid_out`, every
     plan must be able to run at every size."""
     with located(where):
-        selected = selected_plans(document, plans)
+        selected = selected_plans(document, plans, settings or ())
     changed, new = changed_document(document, where, settings or {}, selected)
     table = changed.get("plans")
     named = tuple(table) if isinstance(table, dict) else ()

@@ -162,12 +162,15 @@ def _by_name() -> frozenset[str]:
     return frozenset(FAMILIES) - {"lattice"}
 
 
-def selected_plans(document: Mapping[str, Any], plans: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Return the tables of the plans that texts select, by name: of a plan of the document that has this name, empty,
-    of another one that which its words mean. Raises InputError for unknown words, and for a plan that is named
-    twice."""
+def selected_plans(
+    document: Mapping[str, Any], plans: Iterable[str], settings: Iterable[str] = ()
+) -> dict[str, dict[str, Any]]:
+    """Return the tables of the plans that texts select, by name: of a plan of this name, of the document or with a
+    family among the keys of `settings`, empty, of another one that which its words mean. Raises InputError for unknown
+    words, and for a plan that is named twice."""
     table, out = document.get("plans"), {}
-    known = table if isinstance(table, dict) else {}
+    known = dict(table) if isinstance(table, dict) else {}
+    known |= {path[1]: {} for path in map(path_of, settings) if (path[0], *path[2:]) == ("plans", "family")}
     for text in (part for each in plans for part in _names_in(each, known)):
         name, words = (text, {}) if text in {*known, *_by_name()} - {USUAL.family} else plan_in_words(text, known)
         if words and "family" not in words:

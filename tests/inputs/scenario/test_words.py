@@ -206,3 +206,12 @@ def test_a_batch_has_one_fault() -> None:
     document = {"name": "a", "title": "A", "machine": {"name": "frontier"}, "model": {"name": "gpt-13b"}}
     with pytest.raises(InputError, match=r"got 0, allowed: at least 1$"):
         scenario_of({**document, "training": {"batch": 0}, "run": {"devices": [8]}, "plans": {"zero3": {}}}, "a.toml")
+
+
+def test_settings_with_a_family_make_a_plan() -> None:
+    """Also one whose name is a key of a plan, or a word."""
+    document = {"name": "a", "title": "A", "machine": {"name": "frontier"}, "model": {"name": "gpt-13b"}}
+    whole = {**document, "training": {"batch": 8}, "run": {"devices": [8]}, "plans": {"zero3": {}}}
+    for name in ("hpz", "mine", "tp"):
+        scenario = scenario_of(whole, "a.toml", {f"plans.{name}.family": "zeropp"}, (name,))
+        assert [*scenario.plans] == [name] and scenario.plans[name].family == "zeropp"
