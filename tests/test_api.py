@@ -145,5 +145,5 @@ def test_a_fault_of_a_value_of_several_types_is_one_fault() -> None:
 
 
 def test_names_of_runs_are_texts() -> None:
-    with pytest.raises(sf.InputError, match="machine: got 5, allowed: a name or a part"):
+    with pytest.raises(sf.InputError, match="machine: got 5, allowed: a name or words"):
         sf.runs(machine=5)  # type: ignore[arg-type]
