@@ -39,7 +39,7 @@ help::
 	@echo "make accuracy    errors of left-out training runs by family, against the baseline's (two minutes; WRITE=1 keeps the runs, BASELINE=1 the errors)"
 	@echo "make crosscheck  three plans simulated and run for real on this machine: $(CROSSCHECK)/index.html"
 	@echo "make gpu         all that one GPU can show in eight minutes: $(GPU)/summary.json"
-	@echo "make test        the tests (JOBS=$(JOBS) at once, some ten minutes)"
+	@echo "make test        the tests (JOBS=$(JOBS) at once, a quarter of an hour)"
 	@echo "make nightly     what takes hours, one after another: long, mutants, mutated-schedules, mutation, exhaustive, fuzz, extras"
 	@echo "make long        the long tests: more ranks, steps and combinations, and the figures that the documentation quotes"
 	@echo "make extras      the tests of the core in copies without one extra each, and without any (an hour)"
