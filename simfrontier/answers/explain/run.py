@@ -11,7 +11,7 @@ from itertools import zip_longest
 from math import inf
 from typing import Any
 
-from simfrontier.answers.accuracy import run_named
+from simfrontier.answers.accuracy import JobFacts, run_named
 from simfrontier.answers.explain.changes import Change, setting_text, what_ifs
 from simfrontier.answers.explain.explanation import (
     DoesNotFitError,
@@ -104,10 +104,7 @@ def explain(
     published = None
     if run is not None:
         job = own_job_groups(ours.scenario, mine.plan, size)
-        most = ours.scenario.machine.matmul(job.facts.precision).peak_flops_per_s / (job.facts.token_gflops * 1e9)
-        if measured is not None and measured > most:
-            allowed = f"tokens per second and device, not of the job: at its peak a device reaches {most:,.0f}"
-            raise InputError(wrong(measured, allowed), where="measured")
+        _refuse_above_peak(measured, ours.scenario, job.facts)
         published = against_published(job, run_named(run), measured)
         report_progress(published.run)
     plans.run_each(rest, report_progress)
@@ -137,6 +134,14 @@ def explain(
         kept=tuple(setting_text(key, value) for key, value in plans.kept[mine.plan].items()),
         published=published,
     )
+
+
+def _refuse_above_peak(measured: float | None, scenario: Scenario, job: JobFacts) -> None:
+    """Raise InputError for measured tokens per second of a device that are more than its peak allows."""
+    most = scenario.machine.matmul(job.precision).peak_flops_per_s / (job.token_gflops * 1e9)
+    if measured is not None and measured > most:
+        allowed = f"tokens per second and device, not of the job: at its peak a device reaches {most:,.0f}"
+        raise InputError(wrong(measured, allowed), where="measured")
 
 
 def _reason(error: SimfrontierError) -> str:

@@ -85,8 +85,8 @@ def _shape_of(table: ModelTable) -> Shape:
     lacking = [key for key in keys if key not in given]
     if not lacking:
         return form(name=table.name, source="scenario", **given, **traits)
-    is_misspelt = known is None and near(table.name, [each.name for each in known_models()]) is not None
-    if known is None and len(given) > is_misspelt:
+    is_misspelt = len(given) == 1 and near(table.name, [each.name for each in known_models()]) is not None
+    if known is None and given and not is_misspelt:
         raise InputError(f"model: a shape of your own needs all of {', '.join(keys)}; missing: {', '.join(lacking)}")
     return find_model(table.name).with_settings({**given, **traits})
 

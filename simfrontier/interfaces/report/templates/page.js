@@ -113,7 +113,7 @@
   let explained = null;
   function explain(event) {
     if (tip.contains(event.target)) return;
-    const term = event.target.closest?.("a.term") ?? document.activeElement.closest("a.term");
+    const term = event.target.closest?.("a.term") ?? document.activeElement?.closest("a.term");
     if (term === explained) return;
     explained?.removeAttribute("aria-describedby");
     explained = term;
