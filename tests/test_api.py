@@ -147,3 +147,21 @@ def test_a_fault_of_a_value_of_several_types_is_one_fault() -> None:
 def test_names_of_runs_are_texts() -> None:
     with pytest.raises(sf.InputError, match="machine: got 5, allowed: a name or words"):
         sf.runs(machine=5)  # type: ignore[arg-type]
+
+
+def test_sizes_are_devices_or_nodes() -> None:
+    asked = ("toy-cluster", "tiny", "zero3")
+    assert sf.new_scenario(*asked, nodes=[1, np.int64(2)]).file.run.devices == [4, 8]
+    assert list(sf.compare(*asked, nodes=2).frame()["devices"]) == [8]
+    faults: tuple[tuple[dict[str, Any], str], ...] = (
+        ({}, "devices: got none; .* nodes$"),
+        ({"nodes": 2, "devices": 8}, "nodes: got .* beside devices"),
+        ({"nodes": 0}, "nodes: got 0, allowed"),
+        ({"nodes": "2 nodes"}, "nodes: got"),
+    )
+    for sizes, fault in faults:
+        for function in (sf.new_scenario, sf.compare):
+            with pytest.raises(sf.InputError, match=fault):
+                function(*asked, **sizes)  # type: ignore[operator]
+    with pytest.raises(sf.InputError, match=r"nodes: got .* of a scenario devices"):
+        sf.compare("toy", nodes=2)

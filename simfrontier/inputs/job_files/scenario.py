@@ -14,7 +14,7 @@ from simfrontier.base.io import comment, toml_document
 from simfrontier.core.machine import Machine, load_machine
 from simfrontier.inputs.job_files.fields import Found, JobFile
 from simfrontier.inputs.job_files.reading import read
-from simfrontier.inputs.scenario import USUAL_BATCH, Scenario, plan_in_words, scenario_of, split_plans
+from simfrontier.inputs.scenario import USUAL_BATCH, Scenario, devices_of_nodes, plan_in_words, scenario_of, split_plans
 from simfrontier.inputs.scenario.form import ModelTable
 from simfrontier.inputs.scenario.settings import path_of, put
 from simfrontier.inputs.scenario.words import PLAN_KEYS, completed
@@ -69,7 +69,7 @@ def import_job(paths: Sequence[Path], wanted: Wanted) -> ImportedJob:
     _require_model(found, files)
     machine = load_machine(wanted.machine)
     lacking = _without_narrow_products(found, machine)
-    sizes = _devices(found, wanted, machine)
+    sizes = _devices(found, wanted)
     document, sources = _document(found, wanted, machine, sizes)
     scenario = _checked(document, sources, str(paths[0]))
     _refuse_accumulation(found, scenario)
@@ -130,7 +130,7 @@ def _without_narrow_products(found: dict[str, Found], machine: Machine) -> tuple
     return ()
 
 
-def _devices(found: dict[str, Found], wanted: Wanted, machine: Machine) -> Found:
+def _devices(found: dict[str, Found], wanted: Wanted) -> Found:
     """Return the number of devices: the user's, or that of the files. Raises InputError without any."""
     ranks = found.pop("job.devices", None)
     if wanted.devices is not None and wanted.nodes is not None:
@@ -138,8 +138,9 @@ def _devices(found: dict[str, Found], wanted: Wanted, machine: Machine) -> Found
     if wanted.devices is not None:
         return Found(value=wanted.devices, file="--devices", field="", words="--devices")
     if wanted.nodes is not None:
-        words = f"--nodes {wanted.nodes}, of {machine.devices_per_node} devices"
-        return Found(value=wanted.nodes * machine.devices_per_node, file="--nodes", field="", words=words)
+        (devices,) = devices_of_nodes((wanted.nodes,), wanted.machine, "--machine")
+        words = f"--nodes {wanted.nodes}, of {devices // wanted.nodes} devices"
+        return Found(value=devices, file="--nodes", field="", words=words)
     if ranks is None:
         raise InputError("missing, as no file says how many ranks there are; allowed: N, or --nodes", where="--devices")
     return ranks

@@ -29,6 +29,7 @@ from simfrontier.inputs.scenario.keys import (
     scenario_keys as scenario_keys,
 )
 from simfrontier.inputs.scenario.load import (
+    devices_of_nodes as devices_of_nodes,
     load_scenario as load_scenario,
     refuse_variations as refuse_variations,
     scenario_of as scenario_of,

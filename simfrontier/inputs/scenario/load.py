@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -12,10 +12,11 @@ from typing import Any
 from simfrontier.base.errors import InputError, Key, located, near, shown
 from simfrontier.base.io import read_toml, typed
 from simfrontier.core.collectives import Library
-from simfrontier.core.machine import Machine, catalog
+from simfrontier.core.machine import Machine, catalog, load_machine
 from simfrontier.core.machine.stack import NONE as NO_STACK, load_stack
 from simfrontier.core.workload import GptShape
 from simfrontier.inputs.scenario.added_keys import SCENARIO_KEYS, FileForm
+from simfrontier.inputs.scenario.aliases import in_full
 from simfrontier.inputs.scenario.case import precision_of
 from simfrontier.inputs.scenario.checks import refuse_file, refuse_on_machine, sizes_with_tables
 from simfrontier.inputs.scenario.form import ScenarioFile
@@ -104,6 +105,13 @@ def scenario_of(
             choose_plans(changed, selected)
         file = typed(changed, FileForm)
         return replace(_resolve(changed, where, file, named, laid_out), settings=new)
+
+
+def devices_of_nodes(nodes: Sequence[int], machine: str, where: str) -> tuple[int, ...]:
+    """Return the numbers of devices on whole nodes of a machine. Raises InputError for an unknown machine."""
+    with located(where):
+        per_node = load_machine(in_full({"machine": {"name": machine}})["machine"]["name"]).devices_per_node
+    return tuple(number * per_node for number in nodes)
 
 
 def _resolve(

@@ -11,7 +11,7 @@ from simfrontier.answers.accuracy import Validation, find_runs, runs_frame, vali
 from simfrontier.answers.explain import Explanation, explain as explanation
 from simfrontier.answers.search import GridSearcher, TuningOutcome, Value, tune as search
 from simfrontier.answers.study import schedule_of, simulated
-from simfrontier.base.errors import InputError, nearest, wrong
+from simfrontier.base.errors import InputError, nearest, shown, wrong
 from simfrontier.base.workers import Local, Workers
 from simfrontier.core.engine import Fidelity, SimulatedStep
 from simfrontier.core.plan import own_families
@@ -78,6 +78,7 @@ def compare(
     plans: Plans | None = None,
     *,
     devices: int | Sequence[int] = (),
+    nodes: int | Sequence[int] = (),
     batch: int | str | None = None,
     settings: given.Settings | None = None,
     fidelity: Fidelity | None = None,
@@ -106,7 +107,8 @@ def compare(
             virtual stages of a rank; the rest is data parallel, with ZeRO-1), or a dict from a name of yours to the
             options of that plan. Default: six variants of ZeRO; of a scenario its own plans.
         devices: numbers of devices to simulate, one or several. A device is a GPU; on an MI250X it is a GCD, of which
-            a GPU has two. 16 nodes of 4 GPUs: devices=64. Required with `model`; of a scenario its own by default.
+            a GPU has two. Required with `model`, unless nodes are given; of a scenario its own by default.
+        nodes: numbers of nodes of the machine, instead of `devices`, beside `model`.
         batch: the global batch, the same for all plans: sequences per step over all devices, or its tokens as a text
             ("4M": 4,000,000, moved by up to 5 % to sequences that all plans divide). Default: as usual for models of
             this size (`docs/defaults.md`); of a scenario its own.
@@ -146,16 +148,17 @@ def compare(
         >>> study.summary()
         >>> sf.compare("frontier", "llama-3-70b", "zero3; tp 8 pp 2; tp 8 pp 2 vp 4", devices=128, batch="4M")
     """
-    sizes, chosen = given.sizes(devices), given.fidelity(fidelity)
+    chosen = given.fidelity(fidelity)
     settings = given.settings(settings or {}, batch)
     if model is None:
-        read = _read(scenario, plans, sizes, settings)
+        if counts := given.nodes(nodes):
+            raise InputError(f"got {shown(list(counts))}; allowed: beside model; of a scenario devices", where="nodes")
+        read = _read(scenario, plans, given.sizes(devices), settings)
     else:
         if isinstance(scenario, Scenario | Path):
             raise InputError("model: got one beside a scenario; allowed: beside the name of a machine")
-        if not sizes:
-            raise InputError("devices: got none; allowed: sizes, e.g. devices=[8, 64, 384]")
-        read = new_scenario(scenario, model, USUAL_PLANS if plans is None else plans, devices=sizes, settings=settings)
+        wanted = USUAL_PLANS if plans is None else plans
+        read = new_scenario(scenario, model, wanted, devices=devices, nodes=nodes, settings=settings)
     exact, vary, processes = given.flag(exact, "exact"), given.flag(vary, "vary"), given.jobs(jobs)
     _refuse_jobs(read, processes)
     with asked(progress, "simulating", num_simulations(read, vary, vary)) as report:

@@ -31,6 +31,7 @@ Settings = Mapping[str, Any]
 Whole = Annotated[int, BeforeValidator(_whole)]
 SIZE: Final = TypeAdapter[int | None](Whole | None)
 SIZES: Final = TypeAdapter[tuple[int, ...]](tuple[Whole, ...])
+NODES: Final = TypeAdapter[tuple[int, ...]](tuple[Annotated[Whole, Ge(1)], ...])
 COUNT: Final = TypeAdapter[int](Annotated[Whole, Ge(1)])
 JOBS: Final = TypeAdapter[int](Annotated[Whole, Ge(1), Le(PROCESSES.most)])
 NAME: Final = TypeAdapter[str | None](str | None)
@@ -42,7 +43,7 @@ def argument(form: TypeAdapter[T], value: Any, where: str, allowed: str) -> T:
     """Validate an argument and convert it to the type of `form`; a single value is accepted where several are allowed.
     Raises InputError with `where` (the argument's name) and the `allowed` values."""
     try:
-        return form.validate_python(_several(value) if form in (SIZES, NAMES) else value, strict=True)
+        return form.validate_python(_several(value) if form in (SIZES, NODES, NAMES) else value, strict=True)
     except ValidationError:
         raise InputError(wrong(value, allowed), where=where) from None
 
@@ -55,6 +56,11 @@ def _several(value: Any) -> Any:
 def sizes(value: Any) -> tuple[int, ...]:
     """Return numbers of devices as a tuple; a single number is accepted."""
     return argument(SIZES, value, "devices", "numbers of devices, e.g. devices=[8, 64, 384]")
+
+
+def nodes(value: Any) -> tuple[int, ...]:
+    """Return numbers of nodes as a tuple; a single number is accepted."""
+    return argument(NODES, value, "nodes", "numbers of nodes, e.g. nodes=[1, 8, 48]")
 
 
 def size(value: Any) -> int | None:

@@ -14,6 +14,7 @@ from simfrontier.core.workload import MODELS
 from simfrontier.inputs.scenario import (
     USUAL_BATCH,
     Scenario,
+    devices_of_nodes,
     full_path,
     has_degrees,
     load_scenario,
@@ -64,7 +65,8 @@ def new_scenario(
     model: str | Mapping[str, Any],
     plans: Plans = USUAL_PLANS,
     *,
-    devices: int | Sequence[int],
+    devices: int | Sequence[int] = (),
+    nodes: int | Sequence[int] = (),
     batch: int | str | None = None,
     settings: given.Settings | None = None,
     title: str | None = None,
@@ -79,6 +81,7 @@ def new_scenario(
             yours to plans in words or dicts of options. A dict without `family` is a grid if it has a degree such as
             `tp`, else of family `lattice`, whose options say over which mesh axes each state is sharded.
         devices: numbers of devices (GPUs; GCDs, the halves of an MI250X), one or several.
+        nodes: numbers of nodes, instead of `devices`.
         batch: sequences per step over all devices, or its tokens as a text ("4M"). Default: as usual for models of
             this size.
         settings: any other key of a scenario with its value, such as {"training.grad_accum": 4}.
@@ -103,7 +106,7 @@ def new_scenario(
         "title": title or f"{table['name']} on {Path(machine).stem.capitalize()}",
         "machine": {"name": machine},
         "model": table,
-        "run": {"devices": given.sizes(devices)},
+        "run": {"devices": _sizes(given.sizes(devices), given.nodes(nodes), machine)},
         "plans": tables,
     }
     changes = given.settings(settings or {}, batch)
@@ -126,6 +129,15 @@ def _refuse_swapped(machine: Any, model: Any) -> None:
             f'got "{machine}", a model, and as model "{model}"; allowed: the machine first, then the model',
             where="machine",
         )
+
+
+def _sizes(devices: tuple[int, ...], nodes: tuple[int, ...], machine: str) -> tuple[int, ...]:
+    """Return the numbers of devices of a comparison. Raises InputError unless either devices or nodes are given."""
+    if devices and nodes:
+        raise InputError(f"got {shown(list(nodes))} beside devices; allowed: one of the two", where="nodes")
+    if not devices and not nodes:
+        raise InputError("got none; allowed: sizes, e.g. devices=[8, 64, 384], or nodes", where="devices")
+    return devices or devices_of_nodes(nodes, machine, IN_PYTHON)
 
 
 def _tables(plans: Plans) -> Mapping[str, dict[str, Any] | str]:

@@ -10,7 +10,6 @@ from typing import Annotated, Any, Final, NamedTuple
 import typer
 
 from simfrontier.base.errors import InputError, located
-from simfrontier.core.machine import load_machine
 from simfrontier.inputs.scenario import Scenario, in_full, parse_setting, selected_plans
 from simfrontier.interfaces.api import USUAL_PLANS, new_scenario
 from simfrontier.interfaces.api.scenarios import Plans
@@ -88,14 +87,11 @@ def scenario_asked(
     if (sizes.devices is None) == (sizes.nodes is None):
         raise InputError("allowed: one of --devices and --nodes, beside --model", where="--devices")
     named = in_full({"machine": {"name": machine or "frontier"}})["machine"]["name"]
-    numbers = options.sizes_of(sizes.devices)
-    if sizes.nodes is not None:
-        per_node = load_machine(named).devices_per_node
-        numbers = tuple(per_node * number for number in options.sizes_of(sizes.nodes, "--nodes"))
+    devices, nodes = options.sizes_of(sizes.devices), options.sizes_of(sizes.nodes, "--nodes")
     values = dict(map(parse_setting, settings))
 
     def with_plans(wanted: Plans) -> Scenario:
-        return new_scenario(named, model, wanted, devices=numbers, settings=values)
+        return new_scenario(named, model, wanted, devices=devices, nodes=nodes, settings=values)
 
     return _of_those_that_fit(tables, with_plans)
 
