@@ -152,6 +152,8 @@ def test_names_of_runs_are_texts() -> None:
 def test_sizes_are_devices_or_nodes() -> None:
     asked = ("toy-cluster", "tiny", "zero3")
     assert sf.new_scenario(*asked, nodes=[1, np.int64(2)]).file.run.devices == [4, 8]
+    smaller = {"machine.overrides.devices_per_node": 4}
+    assert sf.new_scenario("h100-node", "gpt-13b", "zero3", nodes=2, settings=smaller).file.run.devices == [8]
     assert list(sf.compare(*asked, nodes=2).frame()["devices"]) == [8]
     faults: tuple[tuple[dict[str, Any], str], ...] = (
         ({}, "devices: got none; .* nodes$"),

@@ -138,7 +138,7 @@ def _devices(found: dict[str, Found], wanted: Wanted) -> Found:
     if wanted.devices is not None:
         return Found(value=wanted.devices, file="--devices", field="", words="--devices")
     if wanted.nodes is not None:
-        (devices,) = devices_of_nodes((wanted.nodes,), wanted.machine, "--machine")
+        (devices,) = devices_of_nodes((wanted.nodes,), wanted.machine, "--machine", wanted.settings)
         words = f"--nodes {wanted.nodes}, of {devices // wanted.nodes} devices"
         return Found(value=devices, file="--nodes", field="", words=words)
     if ranks is None:

@@ -16,10 +16,9 @@ from simfrontier.core.machine import Machine, catalog, load_machine
 from simfrontier.core.machine.stack import NONE as NO_STACK, load_stack
 from simfrontier.core.workload import GptShape
 from simfrontier.inputs.scenario.added_keys import SCENARIO_KEYS, FileForm
-from simfrontier.inputs.scenario.aliases import in_full
 from simfrontier.inputs.scenario.case import precision_of
 from simfrontier.inputs.scenario.checks import refuse_file, refuse_on_machine, sizes_with_tables
-from simfrontier.inputs.scenario.form import ScenarioFile
+from simfrontier.inputs.scenario.form import MachineTable, ScenarioFile
 from simfrontier.inputs.scenario.parts import (
     machine_and_library,
     named_file,
@@ -30,7 +29,15 @@ from simfrontier.inputs.scenario.parts import (
 )
 from simfrontier.inputs.scenario.plans import options_of, refuse_idle, searched
 from simfrontier.inputs.scenario.scenario import Scenario
-from simfrontier.inputs.scenario.settings import NUMBER_TABLES, changed_document, choose_plans, put, selected_plans
+from simfrontier.inputs.scenario.settings import (
+    NUMBER_TABLES,
+    changed_document,
+    choose_plans,
+    path_of,
+    put,
+    selected_plans,
+    with_settings,
+)
 from simfrontier.inputs.scenario.shipped import shipped
 
 
@@ -107,10 +114,14 @@ def scenario_of(
         return replace(_resolve(changed, where, file, named, laid_out), settings=new)
 
 
-def devices_of_nodes(nodes: Sequence[int], machine: str, where: str) -> tuple[int, ...]:
-    """Return the numbers of devices on whole nodes of a machine. Raises InputError for an unknown machine."""
+def devices_of_nodes(nodes: Sequence[int], machine: str, where: str, settings: Mapping[str, Any]) -> tuple[int, ...]:
+    """Return the numbers of devices on whole nodes of a machine, as settings change it. Raises InputError for an
+    unknown machine."""
+    own = {key: value for key, value in settings.items() if path_of(key)[0] == "machine"}
     with located(where):
-        per_node = load_machine(in_full({"machine": {"name": machine}})["machine"]["name"]).devices_per_node
+        document = with_settings({"machine": {"name": machine}}, "", own)
+        table = typed(document["machine"], MachineTable, key=("machine",))
+        per_node = load_machine(table.name, table.overrides).devices_per_node
     return tuple(number * per_node for number in nodes)
 
 

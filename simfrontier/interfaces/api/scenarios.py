@@ -100,16 +100,16 @@ def new_scenario(
         >>> sf.new_scenario("frontier", "gpt-13b", {"zero3": {}, "mine": mine}, devices=[8, 64])
     """
     _refuse_swapped(machine, model)
+    changes = given.settings(settings or {}, batch)
     tables, table = _tables(plans), {"name": model} if isinstance(model, str) else {"name": "own", **model}
     document = {
         "name": re.sub(r"[^A-Za-z0-9._-]+", "-", f"{table['name']}-on-{Path(machine).stem}"),
         "title": title or f"{table['name']} on {Path(machine).stem.capitalize()}",
         "machine": {"name": machine},
         "model": table,
-        "run": {"devices": _sizes(given.sizes(devices), given.nodes(nodes), machine)},
+        "run": {"devices": _sizes(given.sizes(devices), given.nodes(nodes), machine, changes)},
         "plans": tables,
     }
-    changes = given.settings(settings or {}, batch)
     keys = [*(full_path(path_of(key))[-1] for key in changes), *(key for plan in tables.values() for key in plan)]
     if not {"batch", "grad_accum", "ga"} & {*keys}:
         document["training"] = {"batch": USUAL_BATCH}
@@ -131,13 +131,13 @@ def _refuse_swapped(machine: Any, model: Any) -> None:
         )
 
 
-def _sizes(devices: tuple[int, ...], nodes: tuple[int, ...], machine: str) -> tuple[int, ...]:
+def _sizes(devices: tuple[int, ...], nodes: tuple[int, ...], machine: str, settings: given.Settings) -> tuple[int, ...]:
     """Return the numbers of devices of a comparison. Raises InputError unless either devices or nodes are given."""
     if devices and nodes:
         raise InputError(f"got {shown(list(nodes))} beside devices; allowed: one of the two", where="nodes")
     if not devices and not nodes:
         raise InputError("got none; allowed: sizes, e.g. devices=[8, 64, 384], or nodes", where="devices")
-    return devices or devices_of_nodes(nodes, machine, IN_PYTHON)
+    return devices or devices_of_nodes(nodes, machine, IN_PYTHON, settings)
 
 
 def _tables(plans: Plans) -> Mapping[str, dict[str, Any] | str]:
