@@ -21,12 +21,14 @@ Unit = Literal["tokens/s", "TFLOPS"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedJob:
-    """One of two compared jobs. `predicted`: its rate per device, with the ends of the 90 % interval of a measurement,
-    `low` and `high`; `measured` (None: not known), all in tokens per second or the model's TFLOPS."""
+    """One of two compared jobs. `step_s`: its predicted step in seconds. `predicted`: its rate per device, with the
+    ends of the 90 % interval of a measurement, `low` and `high`; `measured` (None: not known), all in tokens per second
+    or the model's TFLOPS."""
 
     facts: JobFacts
     machine: str
     stack: str
+    step_s: float
     predicted: float
     low: float
     high: float
@@ -144,7 +146,13 @@ class _Rate:
 def _compared(job: JobGroups, predicted: float, half: float, measured: float | None) -> ComparedJob:
     ends = {"low": predicted / math.exp(half), "high": predicted * math.exp(half)}
     return ComparedJob(
-        facts=job.facts, machine=job.machine, stack=job.stack, predicted=predicted, measured=measured, **ends
+        facts=job.facts,
+        machine=job.machine,
+        stack=job.stack,
+        step_s=job.step_s,
+        predicted=predicted,
+        measured=measured,
+        **ends,
     )
 
 

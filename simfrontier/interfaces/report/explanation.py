@@ -36,6 +36,7 @@ from simfrontier.interfaces.report.theme import CODEC, IDLE, SECONDS, Figure, ax
 
 LISTED_SHARE = 0.99  # of a step is listed part by part
 LITTLE = 1e-3  # of a step: changes that move it less are only named
+APART = 0.05  # of a step: a simulated step that is nearer to the one that is compared with published runs is not named
 OTHER = "other"
 EQUAL = "equal"
 COMPUTE = "compute"
@@ -358,7 +359,9 @@ def published_sentences(it: Explanation) -> list[str]:
     """Return the sentences on a plan beside a published run; empty if it was not compared with one."""
     if it.published is None:
         return []
-    return said("explain", "published", it.published, it.device_word, rate_words, ratio_words)
+    simulated = it.step_s / it.published.yours.step_s
+    apart = simulated if abs(simulated - 1.0) >= APART else None
+    return said("explain", "published", it.published, apart, it.device_word, rate_words, ratio_words)
 
 
 def explanation_page(it: Explanation) -> str:
