@@ -16,6 +16,7 @@ from annotated_types import Ge, Le
 from simfrontier.base.errors import InputError
 from simfrontier.base.io import SOURCED, AtLeastOne, Derived, NotNegative, Part, Positive, Share
 from simfrontier.base.limits import NODES
+from simfrontier.base.units import counted
 from simfrontier.core.machine.catalogs import Provenance
 from simfrontier.core.machine.device import NARROWER, PLAIN_KERNELS, Device, Host, Kernels, Matmul
 from simfrontier.core.machine.job_nodes import FIRST_NODES, JobNodes
@@ -321,9 +322,10 @@ def mesh_sizes(
     below = [size for size in works if size < num_devices][-1:]
     above = [size for size in works if size > num_devices][:1]
     cut = f", as mesh cuts its {machine.num_devices} devices" if given else ""
+    fault = "are more than those of" if num_devices > machine.num_devices else "do not fill whole nodes of"
     raise SizeError(
-        f"{num_devices} devices do not fill whole nodes of {machine.name} ({machine.num_devices // per_node} "
-        f"nodes of {per_node} devices{cut}), use {' or '.join(map(str, below + above))}",
+        f"{num_devices} devices {fault} {machine.name} ({counted(machine.num_devices // per_node, 'node')} "
+        f"of {per_node} devices{cut}), use {' or '.join(map(str, below + above))}",
         key=("devices",),
     )
 

@@ -79,7 +79,7 @@ def test_wrong_overrides(overrides: dict[str, float], words: str) -> None:
     ("machine", "num_devices", "cut", "words"),
     [
         *(("frontier", *each) for each in ((0, (), "use 1"), (3, (), "use 2 or 4"), (75_265, (), "use 75264"))),
-        ("toy-quad", 8, (), "use 4"),
+        ("toy-quad", 8, (), "8 devices are more than those of toy-quad (1 node of 4 devices), use 4"),
         ("box", 8, (3, 1), "allowed: a divisor of the 8 devices of box"),
         ("box", 8, (4, 3), "allowed: a divisor of the 8 devices of box"),
         ("box", 6, (4, 2), "6 devices do not fill whole nodes of box (2 nodes of 4 devices, as mesh cuts its 8"),
