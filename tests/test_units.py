@@ -28,7 +28,7 @@ def test_units_are_read_from_names(key: str, unit: str) -> None:
         (1000, "bytes", "1 kB"),
         (0.5, "bytes", "0.5 B"),
         (191.5e12, "flop/s", "191.5 Tflop/s"),
-        (5e-6, "s", "5 us"),
+        (5e-6, "s", "5 µs"),
         (3600.0, "s", "3600 s"),
         (9408, "count", "9,408"),
         (0.737, "", "0.737"),

@@ -18,7 +18,7 @@ _SUFFIXES = (
 )
 _COUNTS = ("num_", "devices_per_", "nodes_per_", "packages_per_")
 _WRITTEN = {"bytes": "B", "bytes/s": "B/s", "flop": "flop", "flop/s": "flop/s", "s": "s"}
-_PREFIXES = {-4: "p", -3: "n", -2: "u", -1: "m", 0: "", 1: "k", 2: "M", 3: "G", 4: "T", 5: "P", 6: "E"}
+_PREFIXES = {-4: "p", -3: "n", -2: "µ", -1: "m", 0: "", 1: "k", 2: "M", 3: "G", 4: "T", 5: "P", 6: "E"}
 _LONG_TIMES = (
     ("years", 365.25 * 86_400.0),
     ("days", 86_400.0),

@@ -303,7 +303,7 @@ def _host(scenario: Scenario, step: SimulatedStep) -> Iterator[Change]:
             label="no host time for hooks",
             kind="host",
             settings={"machine.overrides.host.hook_s": 0.0},
-            note=f"instead of {written(hook_s, 's').replace(' us', ' µs')} each",
+            note=f"instead of {written(hook_s, 's')} each",
         )
 
 

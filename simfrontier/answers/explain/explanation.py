@@ -143,7 +143,7 @@ def _range(ends: list[str]) -> str:
 
 
 def _seconds(value: float) -> str:
-    return written(float(f"{value:.2g}"), "s").replace(" us", " µs")
+    return written(float(f"{value:.2g}"), "s")
 
 
 class DoesNotFitError(SimfrontierError):

@@ -339,5 +339,5 @@ def _seconds(value: float) -> str:
     """Return seconds in words with two digits, whole from 10 on: 0.91 s, 38 ms, 117 s."""
     rounded = float(f"{value:.2g}")
     if rounded < 0.1:
-        return written(rounded, "s").replace(" us", " µs")
+        return written(rounded, "s")
     return f"{rounded:g} s" if rounded < 10.0 else f"{value:,.0f} s"

@@ -41,7 +41,7 @@ def quantity(value: float, unit: str) -> str:
         whole = isinstance(value, int) or "." not in written(value, unit)
         return written(value, unit) if whole else number(float(f"{value:.4g}"))
     size, name = scaled(value, unit)
-    return f"{_three_digits(size)}{_BLANK}{name.replace('us', 'µs')}"
+    return f"{_three_digits(size)}{_BLANK}{name}"
 
 
 def in_unit(value: float, unit: str) -> str:
@@ -74,7 +74,7 @@ def binary(num_bytes: float) -> str:
 
 def exactly(value: float, unit: str) -> str:
     """Return a number with its unit as it was specified, up to four digits: 1.638 TB/s, 191.5 Tflop/s."""
-    return written(value, unit).replace(" us", " µs").replace(" ", _BLANK)
+    return written(value, unit).replace(" ", _BLANK)
 
 
 def percent(share: float | None) -> str:

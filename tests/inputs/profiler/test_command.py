@@ -71,7 +71,7 @@ def test_the_parts_of_a_step_are_kernels_of_all_streams_and_sum_to_it(tmp_path: 
     replay = document["replay"]
     assert (replay["compute_s"], replay["idle_s"]) == pytest.approx((840e-6, 160e-6))
     assert replay["compute_s"] + replay["exposed_calls_s"] + replay["idle_s"] == pytest.approx(replay["step_s"])
-    assert "kernels 840 us, exposed communication 0 s, idle 160 us" in text
+    assert "kernels 840 µs, exposed communication 0 s, idle 160 µs" in text
 
 
 def test_a_kernel_of_any_stream_hides_a_call(tmp_path: Path) -> None:

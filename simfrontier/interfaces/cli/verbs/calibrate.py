@@ -246,7 +246,7 @@ def print_calibration(calibration: Calibration, out: Path, lines: Sequence[str])
 def _call_cells(call: CallTable) -> tuple[str, ...]:
     first, last = call.points[0], call.points[-1]
     sizes = f"{written(first.bytes, 'bytes')} to {written(last.bytes, 'bytes')}"
-    times = f"{written(first.seconds, 's')} to {written(last.seconds, 's')}".replace(" us", " µs")
+    times = f"{written(first.seconds, 's')} to {written(last.seconds, 's')}"
     residual = "–" if call.residual is None else f"{100 * call.residual:.1f} %"
     counts = map(str, (call.ranks, call.nodes, call.packages, len(call.points)))
     return call.kind, *counts, sizes, times, residual
