@@ -12,6 +12,7 @@ from simfrontier.base.errors import InputError, Key, meant, nearest
 from simfrontier.core.codecs import parse_codec
 from simfrontier.core.plan import PipelineOrder, compression_of
 from simfrontier.core.workload import Checkpointing, CrossEntropy, Softmax
+from simfrontier.inputs.scenario.words import PLAN_KEYS, value_in_words
 
 Value = int | str | bool
 FAMILIES = ("zero", "megatron", "axonn")
@@ -27,14 +28,6 @@ class PlanDimension:
 
 
 POINTS = (*combinations_with_replacement(LEVELS, 3),)  # who shares weights, gradients and optimizer
-ALSO_CALLED: Mapping[str, str] = {
-    "tp": "tensor",
-    "pp": "pipeline",
-    "ep": "expert",
-    "cp": "context",
-    "sp": "sequence_parallel",
-    "mbs": "micro_batch",
-}
 DIMENSIONS: Mapping[str, PlanDimension] = {
     "family": PlanDimension("zero (no grid), megatron or axonn", FAMILIES),
     "tensor": PlanDimension("tensor-parallel ranks (megatron)"),
@@ -101,8 +94,8 @@ def pins_of(table: Mapping[str, Value | Sequence[Value]], place: Key = ("tune", 
     out: dict[str, tuple[Value, ...]] = {}
     for name, given in table.items():
         if name not in DIMENSIONS:
-            likely = ALSO_CALLED.get(str(name).lower())
-            hint = f'did you mean "{likely}"?' if likely else meant(str(name), DIMENSIONS)
+            likely = PLAN_KEYS.get(str(name).lower())
+            hint = f'did you mean "{likely}"?' if likely in DIMENSIONS else meant(str(name), DIMENSIONS)
             raise InputError(f"{name!r} is no dimension of a plan; {hint}", key=place)
         several = given if isinstance(given, list | tuple) else (given,)
         if not several:
@@ -116,13 +109,7 @@ def parse_pin(text: str) -> tuple[str, list[Value]]:
     name, equals, values = text.partition("=")
     if not equals or not name.strip() or not values.strip():
         raise InputError(f"--pin {text!r}: write dimension=value or dimension=value,value, e.g. tensor=4,8")
-    return name.strip(), [_read(value.strip()) for value in values.split(",")]
-
-
-def _read(text: str) -> Value:
-    if text in ("true", "false"):
-        return text == "true"
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else text
+    return name.strip(), [value_in_words(value.strip()) for value in values.split(",")]
 
 
 def _checked(name: str, value: Value, key: Key) -> Value:

@@ -10,15 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from simfrontier.inputs.job_files.fields import TYPES, Fields, JobFile, Table
+from simfrontier.inputs.job_files.fields import OPTIMIZERS, TYPES, Fields, JobFile, Table
 
 TITLE: Final = "configuration of DeepSpeed"
 STAGES: Final = {0: "ddp", 1: "zero1", 2: "zero2", 3: "zero3"}
-OPTIMIZERS: Final = {
-    **dict.fromkeys(("Adam", "AdamW", "adam", "adamw", "FusedAdam"), "adam"),
-    **dict.fromkeys(("Lamb", "lamb", "LAMB"), "lamb"),
-    **dict.fromkeys(("Muon", "muon"), "muon"),
-}
 ENGINE: Final[Table] = {
     "zero_optimization.stage": ("data.family", STAGES),
     "zero_optimization.overlap_comm": "engine.overlap",

@@ -9,6 +9,7 @@ from typing import Any, Final, Never
 
 from simfrontier.base.errors import InputError, shown, wrong
 from simfrontier.base.io import flat
+from simfrontier.inputs.scenario.parts import OF_EXPERTS
 
 Words = Mapping[Any, Any] | Callable[[Any], Any]
 Table = Mapping[str, str | tuple[str, Words]]
@@ -22,11 +23,13 @@ TYPES: Final[Mapping[Any, Any]] = {
     **dict.fromkeys(("fp16", "float16", "torch.float16", "16", 16, "16-mixed"), "fp16"),
     **dict.fromkeys(("fp32", "float32", "torch.float32", "32", 32, "32-true"), "fp32"),
 }
-OF_EXPERTS: Final = (
-    *("experts", "experts_per_token", "expert_ffn", "shared_ffn", "dense_layers", "expert_every", "router"),
-    *("expert_groups", "groups_per_token", "capacity", "expert_clamp"),
-)
-"""Keys of a model's experts."""
+OPTIMIZERS: Final = {
+    **dict.fromkeys(("Adam", "AdamW", "adam", "adamw", "FusedAdam"), "adam"),
+    **dict.fromkeys(("Lamb", "lamb", "LAMB"), "lamb"),
+    **dict.fromkeys(("Muon", "muon", "dist_muon"), "muon"),
+}
+GATED: Final = ("swiglu", "geglu", "reglu", "fast-swiglu", "fast-geglu", "fast-reglu", "bilinear", "glu")
+"""Activations of MLPs with a gate."""
 
 
 def if_any(value: float) -> bool | None:
@@ -40,9 +43,9 @@ class Found:
     default or an assumption, which any other file's value replaces."""
 
     value: Any
-    file: str
-    field: str
-    words: str
+    file: str = ""
+    field: str = ""
+    words: str = ""
     yields: bool = False
 
     def size(self) -> int:
@@ -54,13 +57,13 @@ class Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFile:
-    """What a file says: values by key of a scenario, sentences on what no scenario expresses, and fields not read."""
+    """What a file says: values by key of a scenario, and sentences on what no scenario expresses and on fields that are
+    not read."""
 
     path: Path
     title: str
     found: Mapping[str, Found]
-    not_modelled: tuple[str, ...]
-    not_read: tuple[str, ...]
+    notes: tuple[str, ...]
 
 
 class Fields:
@@ -123,7 +126,8 @@ class Fields:
     def drop_idle(self) -> None:
         """Forget what means nothing for a dense model, or for attention with or without latents."""
         if self.value("model.experts") in (None, 0, 1):
-            self.drop(*(f"model.{key}" for key in OF_EXPERTS), "plan.dispatch", "plan.expert", "plan.expert_tensor")
+            self.drop("model.experts", *(f"model.{key}" for key in OF_EXPERTS))
+            self.drop("plan.dispatch", "plan.expert", "plan.expert_tensor")
         if self.value("model.kv_rank") is None:
             self.drop("model.q_rank", "model.nope_features", "model.rope_features", "model.value_features")
         else:
@@ -149,10 +153,10 @@ class Fields:
 
     def done(self, title: str) -> JobFile:
         """Return what the file says; fields that are left and not off are not read."""
-        rest = tuple(field for field, value in self.left.items() if value not in (None, False, "", [], {}))
-        return JobFile(
-            path=self.path, title=title, found=self.found, not_modelled=tuple(self.not_modelled), not_read=rest
-        )
+        notes = [f"Not modelled: {self.path.name}: {each}." for each in self.not_modelled]
+        if rest := [field for field, value in self.left.items() if value not in (None, False, "", [], {})]:
+            notes.append(f"Not read: {self.path.name}: {', '.join(rest)}.")
+        return JobFile(path=self.path, title=title, found=self.found, notes=tuple(notes))
 
     def _in_words(self, field: str, value: Any, words: Words) -> Any:
         if callable(words):

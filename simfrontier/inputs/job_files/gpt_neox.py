@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from simfrontier.base.errors import wrong
 from simfrontier.inputs.job_files import deepspeed
-from simfrontier.inputs.job_files.fields import NOT, TYPES, Fields, JobFile, Table, if_any
+from simfrontier.inputs.job_files.fields import GATED, NOT, TYPES, Fields, JobFile, Table, if_any
 
 TITLE: Final = "configuration of GPT-NeoX"
 OWN: Final = {  # keys that no other program's files have
@@ -21,7 +21,6 @@ OWN: Final = {  # keys that no other program's files have
     *("train_data_paths", "data_path", "synchronize_each_layer", "scaled_upper_triang_masked_softmax_fusion"),
 }
 KERNELS: Final = {"flash": "fused", "global": "plain", "ring": "fused"}
-GATED: Final = ("swiglu", "geglu", "reglu", "bilinear", "glu")  # activations
 FIELDS: Final[Table] = {
     "num_layers": "model.num_layers",
     "hidden_size": "model.hidden",
@@ -70,16 +69,12 @@ NOT_MODELLED: Final = {
 
 
 def recognises(document: Mapping[str, Any]) -> bool:
-    return "tensor_model_parallel_size" not in document and not OWN.isdisjoint(map(_plain, document))
-
-
-def _plain(key: object) -> str:
-    return str(key).replace("-", "_")
+    return "tensor_model_parallel_size" not in document and not OWN.isdisjoint(document)
 
 
 def read(path: Path, document: Mapping[str, Any]) -> JobFile:
     """Read one of the files of a job, which may say a part only. Raises InputError."""
-    fields = Fields(path, {_plain(key): value for key, value in document.items()})
+    fields = Fields(path, document)
     fields.take(FIELDS)
     deepspeed.take_engine(fields)
     _take_mlp(fields)

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from simfrontier.base.errors import shown, wrong
 from simfrontier.inputs.job_files.deepspeed import STAGES
-from simfrontier.inputs.job_files.fields import IF_TRUE, NOT, TYPES, Fields, JobFile, Table, if_any
+from simfrontier.inputs.job_files.fields import IF_TRUE, NOT, OPTIMIZERS, TYPES, Fields, JobFile, Table, if_any
 
 TITLE: Final = "arguments of Megatron-LM"
 KNOWN_BY: Final = ("num_layers", "hidden_size", "tensor_model_parallel_size", "global_batch_size", "micro_batch_size")
@@ -101,7 +101,7 @@ ARGUMENTS: Final[Table] = {
     "fp16": ("model.precision", {True: "fp16", False: None}),
     "accumulate_allreduce_grads_in_fp32": ("model.gradients", {True: "fp32", False: None}),
     "exp_avg_dtype": ("model.moments", {**TYPES, "fp8": None}),
-    "optimizer": ("model.optimizer", {"adam": "adam", "muon": "muon", "dist_muon": "muon"}),
+    "optimizer": ("model.optimizer", OPTIMIZERS),
     "num_virtual_stages_per_pipeline_rank": "plan.chunks",
     "use_distributed_optimizer": ("data.family", {True: "zero1", False: None}),
     "data_parallel_sharding_strategy": (
@@ -145,12 +145,12 @@ NOT_MODELLED: Final = {
 
 
 def recognises(document: Mapping[str, Any]) -> bool:
-    return any(str(key).replace("-", "_") in KNOWN_BY for key in document)
+    return not document.keys().isdisjoint(KNOWN_BY)
 
 
 def read(path: Path, document: Mapping[str, Any]) -> JobFile:
     """Read model, plan and batch of a job from its arguments. Raises InputError."""
-    fields = Fields(path, {str(key).replace("-", "_"): value for key, value in document.items()})
+    fields = Fields(path, document)
     _choose(fields)
     fields.take(ARGUMENTS)
     take_shape(fields, "")
@@ -194,23 +194,8 @@ def take_shape(fields: Fields, above: str) -> None:
     for field in OTHER_LAYERS:
         if fields.pop(f"{above}{field}"):
             fields.fail(f"{above}{field}", "layers without attention over positions, such as Mamba's, are not modelled")
-    freq, layers = fields.pop(f"{above}moe_layer_freq"), fields.value("model.num_layers")
     fields.drop_idle()
-    if fields.value("model.experts") is None or freq in (None, 1):
-        pass
-    elif isinstance(freq, int):
-        fields.put("model.expert_every", freq, f"{above}moe_layer_freq")
-    else:
-        experts = _with_experts(str(freq).replace(" ", ""))
-        dense, count = (experts.index(1) if 1 in experts else 0), len(experts)
-        patterns = {
-            ("model.dense_layers", dense): [0] * dense + [1] * (count - dense),
-            ("model.expert_every", dense + 1): ([0] * dense + [1]) * (count // (dense + 1)),
-        }
-        found = next((known for known, each in patterns.items() if each == experts and count == layers), None)
-        if found is None:
-            fields.fail(f"{above}moe_layer_freq", wrong(freq, "a number, ([0]*D+[1]*N) or ([0,1]*N) of all layers"))
-        fields.put(*found, f"{above}moe_layer_freq", freq)
+    _take_layers_of_experts(fields, f"{above}moe_layer_freq")
     if fields.value("model.kv_rank") is not None:
         fields.drop("model.qk_norm", "model.positions")  # norms are of latents
         fields.imply({"model.positions": "rotary"}, f"{above}kv_lora_rank", None)
@@ -226,6 +211,23 @@ def take_shape(fields: Fields, above: str) -> None:
     if tensor > 1 and "model.vocabulary_multiple" in fields.found:
         multiple, field = fields.size("model.vocabulary_multiple"), fields.found.pop("model.vocabulary_multiple").field
         fields.put("model.vocabulary_multiple", multiple * tensor, field, multiple)
+
+
+def _take_layers_of_experts(fields: Fields, field: str) -> None:
+    """Take which layers have experts: every n-th, or those of a list. Raises InputError for a list of another kind."""
+    freq = fields.pop(field)
+    if fields.value("model.experts") is None or freq in (None, 1):
+        return
+    if isinstance(freq, int):
+        return fields.put("model.expert_every", freq, field)
+    layers, experts = fields.size("model.num_layers"), _with_experts(str(freq).replace(" ", ""))
+    dense = experts.index(1) if 1 in experts else 0
+    if experts == [0] * dense + [1] * (layers - dense):
+        fields.put("model.dense_layers", dense, field, freq)
+    elif experts == ([0] * dense + [1]) * (layers // (dense + 1)):
+        fields.put("model.expert_every", dense + 1, field, freq)
+    else:
+        fields.fail(field, wrong(freq, "a number, ([0]*D+[1]*N) or ([0,1]*N) of all layers"))
 
 
 def _with_experts(text: str) -> list[int]:

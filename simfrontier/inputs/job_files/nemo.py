@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from simfrontier.inputs.job_files import megatron
-from simfrontier.inputs.job_files.fields import IF_TRUE, NOT, TYPES, Fields, JobFile, Table
+from simfrontier.inputs.job_files.fields import GATED, IF_TRUE, NOT, TYPES, Fields, JobFile, Table
 
 TITLE: Final = "configuration of NeMo or Megatron-Bridge"
-GATED: Final = ("swiglu", "fast-swiglu", "geglu", "fast-geglu", "reglu", "fast-reglu")
 FIELDS: Final[Table] = {
     **{f"model.{field}": rule for field, rule in megatron.SHAPE.items()},
     "model.gated_linear_unit": ("model.gated", IF_TRUE),

@@ -27,7 +27,10 @@ def read(path: Path) -> JobFile:
     if is_script(text):
         return megatron.read(path, script_options(text))
     document = _document(text, path)
-    for each in TABLES if isinstance(document, Mapping) else ():
+    if not isinstance(document, Mapping):
+        document = {}
+    document = {str(key).replace("-", "_"): value for key, value in document.items()}  # written in either way
+    for each in TABLES:
         if each.recognises(document):
             found: JobFile = each.read(path, document)
             return found

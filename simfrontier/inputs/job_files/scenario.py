@@ -9,17 +9,19 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Any, Final
 
-from simfrontier.base.errors import InputError, Key, dotted, shown
+from simfrontier.base.errors import InputError, dotted, shown
 from simfrontier.base.io import comment, toml_document
 from simfrontier.core.machine import Machine, load_machine
+from simfrontier.core.workload import GptShape, sizes_of
 from simfrontier.inputs.job_files.fields import Found, JobFile
 from simfrontier.inputs.job_files.reading import read
 from simfrontier.inputs.scenario import USUAL_BATCH, Scenario, devices_of_nodes, plan_in_words, scenario_of, split_plans
 from simfrontier.inputs.scenario.form import ModelTable
+from simfrontier.inputs.scenario.plans import IDLE_AT_ONE
 from simfrontier.inputs.scenario.settings import path_of, put
 from simfrontier.inputs.scenario.words import PLAN_KEYS, completed
 
-SIZES: Final = ("num_layers", "hidden", "heads", "vocabulary", "sequence")  # without which a model is none
+SIZES: Final = sizes_of(GptShape)  # without which a model is none
 ASSUMED: Final[Mapping[str, tuple[Any, str]]] = {
     "model.precision": ("bf16", "assumed: the usual type of training"),
     "model.attention": ("fused", "assumed: FlashAttention"),
@@ -28,8 +30,8 @@ ASSUMED: Final[Mapping[str, tuple[Any, str]]] = {
 }
 GRID: Final = {PLAN_KEYS[short]: short for short in ("tp", "pp", "vp", "cp", "ep")}
 NEEDS: Final = {  # axes without which a key means nothing
-    **{"order": "pipeline", "sequence_parallel": "tensor", "product_pieces": "tensor"},
-    **{"dispatch": "expert", "overlap_experts": "expert", "context_by": "context"},
+    **IDLE_AT_ONE,
+    **{"sequence_parallel": "tensor", "product_pieces": "tensor", "overlap_experts": "expert"},
 }
 USUAL_PLANS: Final = "zero3; hsdp; megatron"  # of a model without a plan
 MODEL_KEYS: Final = tuple(f"model.{key}" for key in ModelTable.model_fields)
@@ -79,7 +81,7 @@ def import_job(paths: Sequence[Path], wanted: Wanted) -> ImportedJob:
         for key, each in sources.items()
         if each.yields
     )
-    notes = (*lacking, *_notes(files))
+    notes = (*lacking, *chain.from_iterable(file.notes for file in files))
     read_from = ", ".join(f"{file.path.name} ({file.title})" for file in files)
     lines = [wrap(each, WIDTH, subsequent_indent="  ") for each in (f"Imported from {read_from}.", *notes)]
     head = comment("\n".join(chain.from_iterable(lines)))
@@ -136,11 +138,11 @@ def _devices(found: dict[str, Found], wanted: Wanted) -> Found:
     if wanted.devices is not None and wanted.nodes is not None:
         raise InputError("got it beside --devices; allowed: one of the two", where="--nodes")
     if wanted.devices is not None:
-        return Found(value=wanted.devices, file="--devices", field="", words="--devices")
+        return Found(value=wanted.devices, file="--devices", words="--devices")
     if wanted.nodes is not None:
         (devices,) = devices_of_nodes((wanted.nodes,), wanted.machine, "--machine", wanted.settings)
         words = f"--nodes {wanted.nodes}, of {devices // wanted.nodes} devices"
-        return Found(value=devices, file="--nodes", field="", words=words)
+        return Found(value=devices, file="--nodes", words=words)
     if ranks is None:
         raise InputError("missing, as no file says how many ranks there are; allowed: N, or --nodes", where="--devices")
     return ranks
@@ -154,19 +156,18 @@ def _document(
 ) -> tuple[dict[str, Any], dict[str, Found]]:
     """Return the document of the scenario, and where each of its values comes from."""
     for key, (value, words) in ASSUMED.items():
-        found.setdefault(key, Found(value=value, file="", field=key, words=words, yields=True))
+        found.setdefault(key, Found(value=value, words=words, yields=True))
     if not {"training.batch", "training.grad_accum"} & found.keys():
-        words = "assumed: of models of this size"
-        found["training.batch"] = Found(value=USUAL_BATCH, file="", field="", words=words, yields=True)
+        found["training.batch"] = Found(value=USUAL_BATCH, words="assumed: of models of this size", yields=True)
     if "training.batch" in found:
         found = {key: each for key, each in found.items() if key != "training.grad_accum"}
     plan = {key: each for key, each in found.items() if key.startswith(("plan.", "data."))}
     rest = {key: each for key, each in found.items() if key not in plan}
-    rest.setdefault("model.name", Found(value=wanted.name, file="", field="", words=""))
+    rest.setdefault("model.name", Found(value=wanted.name))
     title = f"{rest['model.name'].value} on {Path(wanted.machine).stem.capitalize()}"
     said = {"name": wanted.name, "title": title, "machine.name": wanted.machine}
     sources = {
-        **{key: Found(value=value, file="", field=key, words="") for key, value in said.items()},
+        **{key: Found(value=value) for key, value in said.items()},
         **({"stack": _stack(rest["stack"], machine)} if "stack" in rest else {}),
         **{key: rest[key] for key in MODEL_KEYS if key in rest},
         **{key: each for key, each in rest.items() if key.startswith("training.")},
@@ -191,17 +192,15 @@ def _stack(stack: Found, machine: Machine) -> Found:
 def _plans(words: str | None) -> dict[str, Found]:
     """Return plans in the words in which the user names them, or the usual ones."""
     why = "--plans" if words else "assumed: no file says a plan"
-    return {
-        f"plans.{plan_in_words(each)[0]}": Found(value=each, file="", field="", words=why)
-        for each in split_plans(words or USUAL_PLANS)
-    }
+    plans = split_plans(words or USUAL_PLANS)
+    return {f"plans.{plan_in_words(each)[0]}": Found(value=each, words=why) for each in plans}
 
 
 def _plan(plan: Mapping[str, Found], machine: Machine, devices: int) -> dict[str, Found]:
     """Return the keys of the job's one plan: of a family of ZeRO, or of a grid with such a plan on its data axes."""
     own = {key.removeprefix("plan."): each for key, each in plan.items() if key.startswith("plan.")}
     data = {key.removeprefix("data."): each for key, each in plan.items() if key.startswith("data.")}
-    data = {"family": Found(value="ddp", file="", field="family", words="assumed"), **data}
+    data = {"family": Found(value="ddp", words="assumed"), **data}
     degrees = {key: own[key].size() for key in GRID if key in own and own[key].value != 1}
     inner = degrees.get("tensor", 1) * degrees.get("context", 1)
     data = _on_axes(data, machine, devices, inner, degrees.get("pipeline", 1))
@@ -211,7 +210,7 @@ def _plan(plan: Mapping[str, Found], machine: Machine, devices: int) -> dict[str
     idle |= {key for key, axis in NEEDS.items() if axis not in degrees}
     own = {key: each for key, each in own.items() if key not in idle}
     table = completed({"family": "megatron", **{key: each.value for key, each in own.items()}})
-    implied = {key: Found(value=value, file="", field=key, words="") for key, value in table.items()}
+    implied = {key: Found(value=value) for key, value in table.items()}
     name = "-".join(f"{GRID[key]}{size}" for key, size in degrees.items()) or "megatron"
     out = {f"plans.{name}.{key}": each for key, each in {**implied, **own}.items()}
     return out | {f"plans.{name}.data.{key}": each for key, each in data.items()}
@@ -242,14 +241,11 @@ def _checked(document: Mapping[str, Any], sources: Mapping[str, Found], where: s
     try:
         return scenario_of(document, where)
     except InputError as error:
-        found = _source(error.key, sources)
-        if found is None or not found.field or not found.file:
+        places = (dotted(error.key[:end]) for end in range(len(error.key), 0, -1))
+        found = next((sources[place] for place in places if place in sources), None)
+        if found is None or not found.field:
             raise
         raise InputError(error.what, where=found.file, key=(found.field,), when=error.when) from None
-
-
-def _source(key: Key, sources: Mapping[str, Found]) -> Found | None:
-    return next((sources[dotted(key[:end])] for end in range(len(key), 0, -1) if dotted(key[:end]) in sources), None)
 
 
 def _refuse_accumulation(found: Mapping[str, Found], scenario: Scenario) -> None:
@@ -262,14 +258,3 @@ def _refuse_accumulation(found: Mapping[str, Found], scenario: Scenario) -> None
     if count != accum.value:
         text = f"got {shown(accum.value)}, but {found['training.batch'].field} gives {count} on {size} devices"
         raise InputError(f"{text}; allowed: the same, or other --devices", where=accum.file, key=(accum.field,))
-
-
-def _notes(files: Sequence[JobFile]) -> tuple[str, ...]:
-    """Return sentences on what no scenario expresses, and on fields that are not read."""
-    return tuple(
-        f"{what}: {file.path.name}: {each}."
-        for file in files
-        for what, several in (("Not modelled", file.not_modelled), ("Not read", [", ".join(file.not_read)]))
-        for each in several
-        if each
-    )

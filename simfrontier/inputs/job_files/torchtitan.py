@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from simfrontier.base.errors import unknown
-from simfrontier.inputs.job_files.fields import TYPES, Fields, JobFile, Table
+from simfrontier.inputs.job_files.fields import OPTIMIZERS, TYPES, Fields, JobFile, Table
 
 TITLE: Final = "configuration of torchtitan"
 MODELS: Final = {  # names of the catalog by model and flavor
@@ -43,7 +43,7 @@ FIELDS: Final[Table] = {
     "parallelism.context_parallel_rotate_method": ("plan.context_by", {"allgather": "gather", "alltoall": "ring"}),
     "parallelism.expert_parallel_degree": "plan.expert",
     "parallelism.expert_tensor_parallel_degree": "plan.expert_tensor",
-    "optimizer.name": ("model.optimizer", {"AdamW": "adam", "Adam": "adam", "Muon": "muon"}),
+    "optimizer.name": ("model.optimizer", OPTIMIZERS),
 }
 NOT_MODELLED: Final = {
     "training.enable_cpu_offload": "states in the host's memory: a step takes longer than predicted",

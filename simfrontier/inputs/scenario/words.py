@@ -99,7 +99,7 @@ def _read(text: str, words: list[str], names: Collection[str]) -> tuple[dict[str
         following = words[number + 1] if number + 1 < len(words) else ""
         if key in _keys():
             is_switch = _keys()[key] is bool and following not in ("true", "false")
-            value: Any = True if is_switch else _value(following)
+            value: Any = True if is_switch else value_in_words(following)
             if key in values or value == "":
                 raise InputError(
                     f"plan {text!r}: {word} {following}".rstrip() + f"; allowed: {word} once, with its value"
@@ -133,7 +133,8 @@ def _keys() -> Mapping[str, Any]:
     return {name: kind for name, kind in fields.items() if name not in ("family", DATA_KEY)}
 
 
-def _value(word: str) -> int | bool | str:
+def value_in_words(word: str) -> int | bool | str:
+    """Return the value of a key of a plan: a number, `true` or `false`, or the word itself."""
     if word.isdecimal() and len(word) < 10:
         return int(word)
     return word == "true" if word in ("true", "false") else word
