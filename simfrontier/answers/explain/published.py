@@ -109,51 +109,47 @@ def is_of_runs(name: str | None, plans: Collection[str]) -> bool:
 def against_published(mine: JobGroups, run: ListedRun | None, measured: float | None = None) -> AgainstPublished:
     """Compare a job with a published run (None: the nearest). `measured`: the job's own tokens per second and device.
     Raises InputError."""
-    near = sorted(((distance(mine, each), each) for each in listed_runs()), key=lambda pair: pair[0])
-    chosen = near[0][1] if run is None else run
+    far = {each.name: distance(mine, each) for each in listed_runs()}
+    near = sorted(listed_runs(), key=lambda each: far[each.name])
+    chosen = near[0] if run is None else run
     theirs = job_groups(job_of(chosen.run))
-    of_model = mine.facts.is_of_model(theirs.facts)
-    half = math.log(step_factor(mine.peak_flops_per_s, mine.model))
-    own, other = (_Rate(job.facts, of_model) for job in (mine, theirs))
-    own_measured = None if measured is None else measured * (1.0 if of_model else mine.facts.token_gflops / 1e3)
+    unit: Unit = "tokens/s" if mine.facts.is_of_model(theirs.facts) else "TFLOPS"
+    factor = step_factor(mine.peak_flops_per_s, mine.model)
+    measured_s = None if measured is None else mine.facts.tokens / mine.facts.devices / measured
     return AgainstPublished(
         run=chosen.name,
         title=chosen.run.title,
         printed=f"{chosen.run['value']} {chosen.run.unit}",
         source=chosen.run["source"] or chosen.run["system"],
-        unit="tokens/s" if of_model else "TFLOPS",
-        yours=_compared(mine, own.of(mine.step_s), half, own_measured),
-        theirs=_compared(theirs, other.of(theirs.step_s), math.log(chosen.factor), other.of(chosen.row.measured_s)),
-        distance=distance(mine, chosen),
-        others=tuple((each.name, far) for far, each in near if each is not chosen)[: MOST_NEAR - 1],
-        differences=tuple(_differences(mine, theirs, of_model)),
-        error=math.exp(math.hypot(half, math.log(chosen.factor))),
+        unit=unit,
+        yours=_compared(mine, unit, factor, measured_s),
+        theirs=_compared(theirs, unit, chosen.factor, chosen.row.measured_s),
+        distance=far[chosen.name],
+        others=tuple((each.name, far[each.name]) for each in near if each is not chosen)[: MOST_NEAR - 1],
+        differences=tuple(_differences(mine, theirs, unit)),
+        error=math.exp(math.hypot(math.log(factor), math.log(chosen.factor))),
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Rate:
-    """Rate of a job per device: tokens per second, or the model's TFLOPS."""
-
-    facts: JobFacts
-    in_tokens: bool
-
-    def of(self, step_s: float) -> float:
-        facts = self.facts
-        return facts.tokens_per_s_per_device(step_s) if self.in_tokens else facts.tflops_per_device(step_s)
-
-
-def _compared(job: JobGroups, predicted: float, half: float, measured: float | None) -> ComparedJob:
-    ends = {"low": predicted / math.exp(half), "high": predicted * math.exp(half)}
+def _compared(job: JobGroups, unit: Unit, factor: float, measured_s: float | None) -> ComparedJob:
+    """Return a job in a unit. `factor`: from its rate to the ends of the 90 % interval; `measured_s`: its measured
+    step."""
+    predicted = _rate(job.facts, job.step_s, unit)
     return ComparedJob(
         facts=job.facts,
         machine=job.machine,
         stack=job.stack,
         step_s=job.step_s,
         predicted=predicted,
-        measured=measured,
-        **ends,
+        low=predicted / factor,
+        high=predicted * factor,
+        measured=None if measured_s is None else _rate(job.facts, measured_s, unit),
     )
+
+
+def _rate(facts: JobFacts, step_s: float, unit: Unit) -> float:
+    """Return the rate of a step per device."""
+    return facts.tokens_per_s_per_device(step_s) if unit == "tokens/s" else facts.tflops_per_device(step_s)
 
 
 def distance(mine: JobGroups, run: ListedRun) -> float:
@@ -185,15 +181,20 @@ def distance(mine: JobGroups, run: ListedRun) -> float:
 # ── which differences explain how much ──
 
 
-def _differences(mine: JobGroups, theirs: JobGroups, in_tokens: bool) -> list[Difference]:
+def _differences(mine: JobGroups, theirs: JobGroups, unit: Unit) -> list[Difference]:
     """Return the differences of two jobs with their factors, the largest first."""
     found = []
-    for names, factor in _Path(mine, theirs, in_tokens).factors().items():
+    for names, factor in _Path(mine, theirs, unit).factors().items():
         yours, other = (flat({name: job.groups[name] for name in names}) for job in (mine, theirs))
         keys = [key for key in dict.fromkeys((*yours, *other)) if yours.get(key) != other.get(key)]
-        settings = ({key: each[key] for key in keys if key in each} for each in (yours, other))
-        what = " and ".join(GROUPS[name] for name in names)
-        found.append(Difference(what=what, yours=next(settings), theirs=next(settings), factor=factor))
+        found.append(
+            Difference(
+                what=" and ".join(GROUPS[name] for name in names),
+                yours={key: yours[key] for key in keys if key in yours},
+                theirs={key: other[key] for key in keys if key in other},
+                factor=factor,
+            )
+        )
     return sorted(found, key=lambda each: -abs(math.log(each.factor)))
 
 
@@ -204,8 +205,8 @@ Groups = tuple[Group, ...]
 class _Path:
     """Jobs between two: some groups of settings are of the first job, the groups that are `taken` of the second."""
 
-    def __init__(self, first: JobGroups, second: JobGroups, in_tokens: bool) -> None:
-        self.first, self.second, self.in_tokens = first, second, in_tokens
+    def __init__(self, first: JobGroups, second: JobGroups, unit: Unit) -> None:
+        self.first, self.second, self.unit = first, second, unit
         self.differing = tuple(name for name in GROUPS if first.groups[name] != second.groups[name])
         self._rates = {
             Taken(): self._rate_of(first),
@@ -244,7 +245,7 @@ class _Path:
         return self._rates[taken]
 
     def _rate_of(self, job: JobGroups) -> float:
-        return _Rate(job.facts, self.in_tokens).of(job.step_s)
+        return _rate(job.facts, job.step_s, self.unit)
 
 
 def _in_order(names: Iterable[Group]) -> Groups:
