@@ -13,7 +13,7 @@ import numpy as np
 
 from simfrontier.answers.explain.changes import Kind
 from simfrontier.answers.explain.published import AgainstPublished, Difference
-from simfrontier.answers.step import CriticalPath, PartDifference, TimeSpent, WhoWaited, part_words
+from simfrontier.answers.step import CriticalPath, PartDifference, TimeSpent, WhoWaited
 from simfrontier.base.arrays import Ints
 from simfrontier.base.errors import SimfrontierError
 from simfrontier.base.units import listed, written
@@ -256,7 +256,7 @@ class Explanation:
                 **asdict(part),
                 "axes": "+".join(part.axes),
                 "share": part.seconds / self.step_s,
-                "words": part_words(part.spent, part.kind, part.axes, part.level),
+                "words": part.words,
             }
             for part in self.time.parts
         ]

@@ -28,6 +28,7 @@ from simfrontier.answers.step.exposed_time import (
     SLOWED as SLOWED,
     Exposure as Exposure,
     PartDifference as PartDifference,
+    PartKey as PartKey,
     Spent as Spent,
     TimePart as TimePart,
     TimeSpent as TimeSpent,

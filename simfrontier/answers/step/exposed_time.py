@@ -45,21 +45,40 @@ class Exposure:
     idle: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimePart:
-    """Step time spent on one kind of op over the same mesh axes and across the same boundary; `level` is `device` for
-    local work of a rank. `spent`: the field of `Exposure` that this part belongs to (kernels or exposed time); `calls`:
-    number of ops that contribute to the part.
+PartKey = tuple[Spent, str, tuple[str, ...], PathLevel]
 
-    Kernels count with their duration without contention. Their additional time while concurrent ops use memory
-    bandwidth and compute units is one part of kind `slowed`, so that plans with the same kernels agree in all other
-    kernel parts.
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepPart:
+    """One kind of op of a step over the same mesh axes and across the same boundary; `level` is `device` for local work
+    of a rank. `spent`: the field of `Exposure` that this part belongs to (kernels or exposed time).
     """
 
     spent: Spent
     kind: str
     axes: tuple[str, ...]
     level: PathLevel
+
+    @property
+    def key(self) -> PartKey:
+        """Fields that tell a part of a step from the others."""
+        return self.spent, self.kind, self.axes, self.level
+
+    @property
+    def words(self) -> str:
+        """The part in plain words."""
+        return part_words(*self.key)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimePart(StepPart):
+    """Time of a part of a step; `calls`: number of ops that contribute to it.
+
+    Kernels count with their duration without contention. Their additional time while concurrent ops use memory
+    bandwidth and compute units is one part of kind `slowed`, so that plans with the same kernels agree in all other
+    kernel parts.
+    """
+
     seconds: float
     calls: int
 
@@ -98,7 +117,7 @@ def time_spent(step: SimulatedStep) -> TimeSpent:
     idle_s = float(sweep.lengths[~sweep.taken].sum())
     if idle_s > _LEAST * step.step_s:
         found.append(TimePart(spent="idle", kind=IDLE, axes=(), level="device", seconds=idle_s, calls=0))
-    parts = sorted(found, key=lambda part: (-part.seconds, part.spent, part.kind, part.axes, part.level))
+    parts = sorted(found, key=lambda part: (-part.seconds, part.key))
     return TimeSpent(parts=tuple(parts), step_s=step.step_s)
 
 
@@ -208,19 +227,13 @@ _WORDS = {
     WAIT: "waits that no op explains",
 }
 
-Key = tuple[Spent, str, tuple[str, ...], PathLevel]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartDifference:
+class PartDifference(StepPart):
     """One part of the time of two steps: seconds in the first and in the second step, and the number of its ops in
     each.
     """
 
-    spent: Spent
-    kind: str
-    axes: tuple[str, ...]
-    level: PathLevel
     a_s: float
     b_s: float
     a_calls: int
@@ -237,7 +250,7 @@ def differences(a: TimeSpent, b: TimeSpent) -> tuple[PartDifference, ...]:
 
     A part that one of the steps lacks counts as 0 s, so that the seconds sum to the difference of the two steps.
     """
-    ours, theirs = _by_key(a), _by_key(b)
+    ours, theirs = ({part.key: part for part in time.parts} for time in (a, b))
     made = []
     for key in dict.fromkeys((*ours, *theirs)):
         spent, kind, axes, level = key
@@ -255,7 +268,7 @@ def differences(a: TimeSpent, b: TimeSpent) -> tuple[PartDifference, ...]:
                 b_calls=other.calls,
             )
         )
-    return tuple(sorted(made, key=lambda each: (-abs(each.seconds), each.spent, each.kind, each.axes, each.level)))
+    return tuple(sorted(made, key=lambda each: (-abs(each.seconds), each.key)))
 
 
 def why_faster(time_a: TimeSpent, time_b: TimeSpent, name_b: str) -> str:
@@ -308,10 +321,6 @@ def op_words(kind: str, axes: tuple[str, ...], level: PathLevel) -> str:
     return f"{name} over {' × '.join(axes) or 'one rank'} ({LEVEL_WORDS[level]})"
 
 
-def _by_key(time: TimeSpent) -> dict[Key, TimePart]:
-    return {(part.spent, part.kind, part.axes, part.level): part for part in time.parts}
-
-
 def _both_ways(less: list[PartDifference], more: list[PartDifference], step_s: float) -> str:
     """Return, in words, the differences that cancel out between two equally long steps, if they are large enough."""
     worth = [[each for each in way if abs(each.seconds) >= 10 * SAME * step_s] for way in (less, more)]
@@ -326,7 +335,7 @@ def _terms(path_differences: list[PartDifference]) -> str:
         size = abs(each.seconds)
         if lines and (given >= NAMED_SHARE * total or size < LEAST * abs(path_differences[0].seconds)):
             break
-        lines.append(f"{_seconds(size)} {_way(each)} in {part_words(each.spent, each.kind, each.axes, each.level)}")
+        lines.append(f"{_seconds(size)} {_way(each)} in {each.words}")
         given += size
     return listed(lines)
 

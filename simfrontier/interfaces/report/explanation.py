@@ -18,8 +18,8 @@ from simfrontier.answers.step import (
     WAIT,
     CriticalPath,
     PartDifference,
+    PartKey,
     PathLevel,
-    Spent,
     TimePart,
     TimeSpent,
     is_equal,
@@ -60,7 +60,6 @@ _CHANGES = {  # name and colour of each kind
 }
 _REST = "#9A9A9A"
 _LESS, _MORE, _TOTAL = "#2F7D5B", "#A4243B", "#54708C"
-Key = tuple[Spent, str, tuple[str, ...], PathLevel]
 PathKey = tuple[str, tuple[str, ...], PathLevel]
 
 
@@ -100,7 +99,7 @@ def shares_of(time: TimeSpent) -> StepShares:
     """Return the summary of a step's time."""
     largest = next((part for part in time.parts if part.spent != "compute"), None)
     compute = time.compute_s / time.step_s
-    words, share = ("", 0.0) if largest is None else (_words(largest), largest.seconds / time.step_s)
+    words, share = ("", 0.0) if largest is None else (largest.words, largest.seconds / time.step_s)
     return StepShares(compute, 1.0 - compute, words, share)
 
 
@@ -108,7 +107,7 @@ def shown_parts(parts: Sequence[TimePart]) -> list[ShownPart]:
     """Return the largest parts that together make up 99 % of the step, and the remaining ones as one part; the seconds
     sum to the step time."""
     num_listed = _num_listed([part.seconds for part in parts])
-    shown = [ShownPart(_words(part), part.seconds, part.calls) for part in parts[:num_listed]]
+    shown = [ShownPart(part.words, part.seconds, part.calls) for part in parts[:num_listed]]
     if rest := parts[num_listed:]:
         shown.append(ShownPart(OTHER, sum(part.seconds for part in rest), sum(part.calls for part in rest)))
     return shown
@@ -126,7 +125,7 @@ def shown_differences(parts: Sequence[PartDifference]) -> list[ShownDifference]:
         seconds = fsum(part.a_s for part in equal)
         words = COMPUTE if len(equal) == len(kernels) else OTHER_COMPUTE
         shown.append(ShownDifference(words, seconds, seconds, is_equal=True))
-    shown += [ShownDifference(_words(part), part.a_s, part.b_s, is_equal(part)) for part in rest[:num_listed]]
+    shown += [ShownDifference(part.words, part.a_s, part.b_s, is_equal(part)) for part in rest[:num_listed]]
     if left := rest[num_listed:]:
         shown.append(ShownDifference(OTHER, fsum(part.a_s for part in left), fsum(part.b_s for part in left)))
     return shown
@@ -135,10 +134,6 @@ def shown_differences(parts: Sequence[PartDifference]) -> list[ShownDifference]:
 def first_that_fits(changes: Sequence[TriedChange]) -> TriedChange | None:
     """Return the change that saves the most time among those that fit into memory."""
     return next((change for change in changes if change.fits), None)
-
-
-def _words(part: TimePart | PartDifference) -> str:
-    return part_words(part.spent, part.kind, part.axes, part.level)
 
 
 def _num_listed(sizes: Sequence[float]) -> int:
@@ -152,18 +147,14 @@ def _num_listed(sizes: Sequence[float]) -> int:
     return len(sizes)
 
 
-def colours_of(times: Sequence[TimeSpent]) -> dict[Key | None, str]:
+def colours_of(times: Sequence[TimeSpent]) -> dict[PartKey | None, str]:
     """Return a colour for each of the largest parts of the steps, by hardware level, and one for all other parts
     together (key None)."""
-    size: dict[Key, float] = {}
+    size: dict[PartKey, float] = {}
     for part in (part for time in times for part in time.parts):
-        size[_key(part)] = max(size.get(_key(part), 0.0), part.seconds)
+        size[part.key] = max(size.get(part.key, 0.0), part.seconds)
     chosen = sorted(size, key=lambda each: (-size[each], each))[:MOST_PARTS]
     return {**dict(zip(chosen, _colours([(kind, level) for _, kind, _, level in chosen]), strict=True)), None: _REST}
-
-
-def _key(part: TimePart) -> Key:
-    return part.spent, part.kind, part.axes, part.level
 
 
 def _colours(parts: Sequence[tuple[str, PathLevel]]) -> list[str]:
@@ -179,12 +170,12 @@ def _colours(parts: Sequence[tuple[str, PathLevel]]) -> list[str]:
     return out
 
 
-def parts_figure(times: Mapping[str, TimeSpent], colours: Mapping[Key | None, str]) -> Figure:
+def parts_figure(times: Mapping[str, TimeSpent], colours: Mapping[PartKey | None, str]) -> Figure:
     """Plot a stacked bar of the parts of the step for each plan; all bars start at zero."""
-    seconds = {name: Counter[Key | None]() for name in times}
+    seconds = {name: Counter[PartKey | None]() for name in times}
     for name, time in times.items():
         for part in time.parts:
-            seconds[name][_key(part) if _key(part) in colours else None] += part.seconds  # type: ignore[assignment]
+            seconds[name][part.key if part.key in colours else None] += part.seconds  # type: ignore[assignment]
     traces = []
     for key, colour in colours.items():
         own = {name: float(seconds[name][key]) for name in times}
