@@ -167,3 +167,33 @@ def test_sizes_are_devices_or_nodes() -> None:
                 function(*asked, **sizes)  # type: ignore[operator]
     with pytest.raises(sf.InputError, match=r"nodes: got .* of a scenario devices"):
         sf.compare("toy", nodes=2)
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    wanted = {"training.micro_batch": np.int64(2), "machine.overrides.link_classes.nic.share": np.float32(0.5)}
+    plans = {"a": {"tp": np.int64(2)}}
+    model = {"name": "tiny", "num_layers": np.int64(2)}
+    found = sf.new_scenario("toy-cluster", model, plans, devices=8, batch=np.int64(32), settings=wanted)
+    training, own = found.file.training, {"training.micro_batch": 2, "machine.overrides.link_classes.nic.share": 0.5}
+    assert (training.micro_batch, training.batch) == (2, 32)
+    same = sf.new_scenario(
+        "toy-cluster", {**model, "num_layers": 2}, {"a": {"tp": 2}}, devices=8, batch=32, settings=own
+    )
+    assert found.document == same.document
+
+
+def test_arguments_of_another_type_are_told_in_a_line(tmp_path: Path) -> None:
+    with pytest.raises(sf.InputError, match='measured: got "x", allowed'):
+        sf.explain("toy", "zero3", against="runs", measured="x")  # type: ignore[arg-type]
+    with pytest.raises(sf.InputError, match='max_error: got "x", allowed: 0'):
+        sf.tune("toy", max_error="x")  # type: ignore[arg-type]
+    with pytest.raises(sf.InputError, match="out: got 5, allowed: the path"):
+        sf.export("toy", "zero3", out=5)  # type: ignore[arg-type]
+    with pytest.raises(sf.InputError, match='plans: got "", allowed: plans'):
+        sf.new_scenario("toy-cluster", "tiny", "", devices=8)
+    config = tmp_path / "config.json"
+    config.write_text("{}")
+    with pytest.raises(sf.InputError, match="machine: got 5, allowed: the name"):
+        sf.import_job(config, machine=5)  # type: ignore[arg-type]
+    with pytest.raises(sf.InputError, match="plans: got 5, allowed: plans"):
+        sf.import_job(config, plans=5)  # type: ignore[arg-type]

@@ -241,7 +241,7 @@ def export(
     """
     read = read_scenario(scenario)
     name, size = case_named(read, plan, devices)
-    path = Path(out)
+    path = given.path(out, "out", "the path of a file")
     save(schedule_of(read, name, size), path)
     return path
 
@@ -290,9 +290,9 @@ def tune(
         return search(
             read_scenario(scenario),
             devices=given.size(devices),
-            pins=pins,
+            pins=pins and {key: given.plain(value) for key, value in pins.items()},
             lossy=None if lossy is None else given.flag(lossy, "lossy"),
-            max_error=max_error,
+            max_error=given.number(max_error, "max_error", "0 to below 1"),
             simulate=None if simulate is None else given.count("simulate", simulate),
             place=Local(jobs=given.jobs(jobs)),
             progress=report,
@@ -345,7 +345,7 @@ def explain(
             given.name(plan),
             devices=given.size(devices),
             against=given.name(against, "against"),
-            measured=measured,
+            measured=given.number(measured, "measured", "tokens per second and device, above 0"),
             fidelity=given.fidelity(fidelity),
             what_if=given.flag(what_if, "what_if"),
             place=Local(jobs=given.jobs(jobs)),

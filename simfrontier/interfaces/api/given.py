@@ -34,8 +34,10 @@ SIZES: Final = TypeAdapter[tuple[int, ...]](tuple[Whole, ...])
 NODES: Final = TypeAdapter[tuple[int, ...]](tuple[Annotated[Whole, Ge(1)], ...])
 COUNT: Final = TypeAdapter[int](Annotated[Whole, Ge(1)])
 JOBS: Final = TypeAdapter[int](Annotated[Whole, Ge(1), Le(PROCESSES.most)])
+TEXT: Final = TypeAdapter[str](str)
 NAME: Final = TypeAdapter[str | None](str | None)
 FLAG: Final = TypeAdapter[bool](bool)
+NUMBER: Final = TypeAdapter[float | None](float | None)
 NAMES: Final = TypeAdapter[tuple[str, ...]](tuple[str, ...])
 
 
@@ -92,15 +94,31 @@ def name(value: Any, where: str = "plan", allowed: str = 'the name of one plan, 
     return argument(NAME, value, where, allowed)
 
 
+def machine(value: Any) -> str:
+    """Return the name of a machine, or the path of its file."""
+    return argument(TEXT, value, "machine", 'the name of a machine, e.g. "frontier"')
+
+
 def flag(value: Any, where: str) -> bool:
     """Return a switch. Raises InputError for any other value, such as a text."""
     return argument(FLAG, value, where, "True or False")
 
 
+def number(value: Any, where: str, allowed: str) -> float | None:
+    """Return a number, or None."""
+    return argument(NUMBER, plain(value), where, allowed)
+
+
+def plain(value: Any) -> Any:
+    """Return a number or an array of numpy or pandas as Python's own, any other value unchanged."""
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
 def settings(value: Any, batch: Any = None) -> Settings:
     """Return settings as a mapping from dotted key to value, with that of the batch of a step unless it is None."""
     if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
-        return value if batch is None else {**value, "training.batch": batch}
+        wanted = value if batch is None else {**value, "training.batch": batch}
+        return {key: plain(each) for key, each in wanted.items()}
     raise InputError(wrong(value, 'a dict of dotted keys, e.g. {"training.grad_accum": 4}'), where="settings")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from simfrontier.base.errors import InputError
@@ -16,7 +17,7 @@ def import_job(
     machine: str = "frontier",
     devices: int | None = None,
     nodes: int | None = None,
-    plans: str | None = None,
+    plans: str | Sequence[str] | None = None,
     settings: given.Settings | None = None,
     out: str | Path | None = None,
 ) -> Scenario:
@@ -49,13 +50,13 @@ def import_job(
     if not paths:
         raise InputError('got no file; allowed: import_job("config.json", nodes=16)', where="import_job")
     wanted = Wanted(
-        machine=machine,
+        machine=given.machine(machine),
         devices=given.size(devices),
         nodes=None if nodes is None else given.count("nodes", nodes),
-        plans=plans,
+        plans=None if plans is None else "; ".join(given.names(plans)),
         settings=given.settings(settings or {}),
     )
     job = job_of(paths, wanted)
     if out is not None:
-        write_whole(Path(out), job.text)
+        write_whole(given.path(out, "out", "the path of a file"), job.text)
     return job.scenario

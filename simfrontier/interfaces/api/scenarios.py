@@ -101,7 +101,8 @@ def new_scenario(
     """
     _refuse_swapped(machine, model)
     changes = given.settings(settings or {}, batch)
-    tables, table = _tables(plans), {"name": model} if isinstance(model, str) else {"name": "own", **model}
+    named = {"name": model} if isinstance(model, str) else {"name": "own", **model}
+    tables, table = _tables(plans), {key: given.plain(value) for key, value in named.items()}
     document = {
         "name": re.sub(r"[^A-Za-z0-9._-]+", "-", f"{table['name']}-on-{Path(machine).stem}"),
         "title": title or f"{table['name']} on {Path(machine).stem.capitalize()}",
@@ -120,8 +121,7 @@ def new_scenario(
 
 def _refuse_swapped(machine: Any, model: Any) -> None:
     """Raise InputError if the machine or the model is of a wrong type, or if the two arguments were swapped."""
-    if not isinstance(machine, str):
-        raise InputError(wrong(machine, 'the name of a machine, e.g. "frontier"'), where="machine")
+    given.machine(machine)
     if not isinstance(model, str | Mapping) or not model:
         raise InputError(wrong(model, 'the name of a model, e.g. "gpt-13b", or a dict of its keys'), where="model")
     if machine in MODELS and model in catalog():
@@ -143,7 +143,10 @@ def _sizes(devices: tuple[int, ...], nodes: tuple[int, ...], machine: str, setti
 def _tables(plans: Plans) -> Mapping[str, dict[str, Any] | str]:
     if not isinstance(plans, Mapping):
         with located(IN_PYTHON):
-            return selected_plans({}, given.names(plans))
+            names = given.names(plans)
+            if not names:
+                raise InputError(wrong(plans, 'plans, e.g. plans=["zero3", "tp 8 pp 2"]'), where="plans")
+            return selected_plans({}, names)
     return {name: _table(name, plan) for name, plan in plans.items()}
 
 
@@ -154,7 +157,7 @@ def _table(name: str, plan: OnePlan) -> dict[str, Any] | str:
             return plan
         case Mapping():
             own = {} if "family" in plan or name in FAMILIES or has_degrees(plan) else {"family": "lattice"}
-            return {**own, **plan}
+            return {**own, **{key: given.plain(value) for key, value in plan.items()}}
         case Options():
             return table_of(plan)
     allowed = "a family's name, a dict of its keys, or options"
