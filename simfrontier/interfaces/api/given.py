@@ -56,13 +56,13 @@ def _several(value: Any) -> Any:
 
 
 def sizes(value: Any) -> tuple[int, ...]:
-    """Return numbers of devices as a tuple; a single number is accepted."""
-    return argument(SIZES, value, "devices", "numbers of devices, e.g. devices=[8, 64, 384]")
+    """Return numbers of devices as a tuple, empty for None; a single number is accepted."""
+    return argument(SIZES, () if value is None else value, "devices", "numbers of devices, e.g. devices=[8, 64, 384]")
 
 
 def nodes(value: Any) -> tuple[int, ...]:
-    """Return numbers of nodes as a tuple; a single number is accepted."""
-    return argument(NODES, value, "nodes", "numbers of nodes, e.g. nodes=[1, 8, 48]")
+    """Return numbers of nodes as a tuple, empty for None; a single number is accepted."""
+    return argument(NODES, () if value is None else value, "nodes", "numbers of nodes, e.g. nodes=[1, 8, 48]")
 
 
 def size(value: Any) -> int | None:

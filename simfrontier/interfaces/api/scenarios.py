@@ -36,7 +36,7 @@ def load(
     path: str | Path,
     settings: given.Settings | None = None,
     plans: str | Sequence[str] = (),
-    devices: int | Sequence[int] = (),
+    devices: int | Sequence[int] | None = None,
 ) -> Scenario:
     """Read and check a scenario: a TOML file that says what is trained, where, and by which plans.
 
@@ -65,8 +65,8 @@ def new_scenario(
     model: str | Mapping[str, Any],
     plans: Plans = USUAL_PLANS,
     *,
-    devices: int | Sequence[int] = (),
-    nodes: int | Sequence[int] = (),
+    devices: int | Sequence[int] | None = None,
+    nodes: int | Sequence[int] | None = None,
     batch: int | str | None = None,
     settings: given.Settings | None = None,
     title: str | None = None,
