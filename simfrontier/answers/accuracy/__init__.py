@@ -26,7 +26,7 @@ from simfrontier.answers.accuracy.predictors.calls import (
 from simfrontier.answers.accuracy.predictors.rates import BoundedRate as BoundedRate
 from simfrontier.answers.accuracy.published_runs.facts import JobFacts as JobFacts, facts_of as facts_of
 from simfrontier.answers.accuracy.published_runs.fit import load_parameters as load_parameters
-from simfrontier.answers.accuracy.published_runs.job import Job as Job, job_of as job_of
+from simfrontier.answers.accuracy.published_runs.job import PLAN as PLAN, Job as Job, job_of as job_of
 from simfrontier.answers.accuracy.published_runs.left_out import step_factor as step_factor, sure_lead as sure_lead
 from simfrontier.answers.accuracy.published_runs.listed import (
     ListedRun as ListedRun,

@@ -13,6 +13,6 @@ from simfrontier.answers.explain.published import (
     AgainstPublished as AgainstPublished,
     ComparedJob as ComparedJob,
     Difference as Difference,
-    is_of_runs as is_of_runs,
+    names_runs as names_runs,
 )
 from simfrontier.answers.explain.run import explain as explain

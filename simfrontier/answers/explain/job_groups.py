@@ -6,14 +6,13 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final, TypeAlias
 
-from simfrontier.answers.accuracy import Job, JobFacts, JobStep, ModelKind, Rate, Run, facts_of, model_kind_of
+from simfrontier.answers.accuracy import PLAN, Job, JobFacts, JobStep, ModelKind, Rate, Run, facts_of, model_kind_of
 from simfrontier.base.errors import InputError, SimfrontierError
 from simfrontier.core.machine.stack import NONE
 from simfrontier.core.plan import MOST_MICRO_BATCHES, Options, table_of
 from simfrontier.core.workload import GptShape
 from simfrontier.inputs.scenario import Case, Scenario, mesh_of, scenario_of
 
-PLAN: Final = "run"
 SEQUENCE: Final = ("sequence",)
 ROUTING: Final = ("expert_skew", "capacity")
 PRECISION: Final = ("precision", "gradients", "master", "moments", "optimizer", "linear_precision", "narrow_products")

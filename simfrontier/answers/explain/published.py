@@ -93,7 +93,7 @@ class AgainstPublished:
         return None if left is None else 1.0 / self.error <= left <= self.error
 
 
-def is_of_runs(name: str | None, plans: Collection[str]) -> bool:
+def names_runs(name: str | None, plans: Collection[str]) -> bool:
     """Return whether a name is that of published runs, or of one, and of no plan. Raises InputError for a line of their
     tables that is no run."""
     if name is None or name in plans:

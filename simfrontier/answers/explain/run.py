@@ -22,7 +22,7 @@ from simfrontier.answers.explain.explanation import (
     waits_of,
 )
 from simfrontier.answers.explain.job_groups import own_job_groups
-from simfrontier.answers.explain.published import against_published, is_of_runs
+from simfrontier.answers.explain.published import against_published, names_runs
 from simfrontier.answers.search import GridSearcher, decided, only
 from simfrontier.answers.step import critical_path, differences, time_spent, who_waited, why_faster
 from simfrontier.answers.study import ScheduleCache, SimulatedCase, advice_on, shortage
@@ -75,7 +75,7 @@ def explain(
     """
     if plan is not None and against == plan:
         raise InputError(f"against: got {against!r}, the plan that is explained; allowed: another one")
-    run = against if is_of_runs(against, scenario.plans) else None
+    run = against if names_runs(against, scenario.plans) else None
     if run is not None:
         against = None
     elif measured is not None:

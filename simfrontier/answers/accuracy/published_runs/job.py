@@ -18,7 +18,7 @@ from simfrontier.core.plan import MOST_MICRO_BATCHES
 from simfrontier.core.workload import GptShape
 from simfrontier.inputs.scenario import Scenario, scenario_of, tokens_of
 
-PLAN: Final = "run"
+PLAN: Final = "run"  # name of the plan in the scenario of a job
 USUAL_HEAD: Final = 128  # features of a head, where a source tells no number of heads
 KNOWN_DEVICES: Final = (
     "A100, A800, H100, H200, H800, H20, GH200, B200, B300, GB200, GB300, V100, "

@@ -13,7 +13,7 @@ from simfrontier.answers.explain import (
     Explanation,
     PlanComparison,
     explain as explanation_of,
-    is_of_runs,
+    names_runs,
 )
 from simfrontier.answers.forecast import forecast_explain
 from simfrontier.base.errors import InputError
@@ -99,7 +99,7 @@ def explain(
         if plan is not None and len(loaded.plans) > 1:
             raise InputError(f"got {plan!r}; allowed: one plan", where="--plan")
         plan, devices = plan and next(iter(loaded.plans)), None
-    of_runs = is_of_runs(against, loaded.plans)
+    of_runs = names_runs(against, loaded.plans)
     what_if = not of_runs if what_if is None else what_if
     other = plan if of_runs else against
     announce(forecast_explain(loaded, plan, other, fidelity, what_if), loaded.where, yes_large)
