@@ -45,8 +45,7 @@ class _Stages:
     """Builder of the programs of all pipeline stages.
 
     Each pass contains the forward or backward of a single chunk, or one of the two parts of a divided backward: no
-    fetch or reduction crosses an exchange between stages. The first, the last and the other micro-batches may differ
-    from one another (second copies, reductions at the end). `likes` has for each chunk, in the order of the layers, the
+    fetch or reduction crosses an exchange between stages. `likes` has for each chunk, in the order of the layers, the
     first one that differs from it only by the numbers of its layers: that one is built, and shifted for the others.
     """
 
@@ -120,9 +119,7 @@ class _Stages:
         """Return the calls of a pass: built once for an equivalent chunk and micro-batch, and shifted to this chunk and
         micro-batch."""
         number = self._number(stage, work.chunk)
-        part, like = self.parts[number], self.likes[number]
-        last = self.num_micro - 1
-        micro = work.micro if work.micro in (0, last) else min(1, last)
+        part, like, micro = self.parts[number], self.likes[number], self._micro_like(work)
         key = (like, work.kind, micro)
         if key not in self.built:
             self._build(like, work.kind, micro)
@@ -130,6 +127,13 @@ class _Stages:
         if not layers and not micros:
             return self.built[key]
         return tuple([Call(c.label, c.layer + layers, c.micro + micros, c.ops, c.block) for c in self.built[key]])
+
+    def _micro_like(self, work: StagePass) -> int:
+        """Return a micro-batch with an equal pass: only the first forward fills second copies of weights, and only the
+        last backward reduces accumulated gradients."""
+        if work.kind == "forward":
+            return 0 if self.tensors.plan.copy is None else min(work.micro, 1)
+        return work.micro if work.micro == self.num_micro - 1 else 0
 
     def _build(self, part: ModelPart, kind: PassKind, micro: int) -> None:
         """Build a pass; of a divided backward, both parts: the second one reads what the first one gathered."""

@@ -128,7 +128,7 @@ def test_few_layers_make_the_schedule_of_many(
 
 
 def test_stages_with_the_same_kinds_of_layers_are_built_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One more kind of stage is built forward and backward for the first, the last and another micro-batch."""
+    """One more kind of stage is built once forward, and backward for the last and for another micro-batch."""
     counts = Counter[str]()
 
     class Counted(ProgramBuilder):
@@ -140,7 +140,26 @@ def test_stages_with_the_same_kinds_of_layers_are_built_once(monkeypatch: pytest
     alike, turned = 8 * "ab", 4 * "ab" + 3 * "ba" + "ab"
     for pattern in (alike, turned):
         grid(megatron(1, 8), pattern, 8, micros=8)
-    assert counts[turned] - counts[alike] == 2 * 3
+    assert counts[turned] - counts[alike] == 3
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        megatron(2, 2, data="zeropp"),
+        megatron(1, 2, data="zero-topo"),
+        megatron(1, 2, order="interleaved", chunks=2, data="zero1"),
+        megatron(1, 2, order="zb-v", chunks=2, data="zero1"),
+        megatron(1, 2, data="ddp"),
+    ],
+    ids=lambda each: f"{each.data.family} {each.order}",
+)
+@pytest.mark.parametrize("micros", [2, 6])
+def test_passes_of_few_micro_batches_make_those_of_all(options: Any, micros: int) -> None:
+    few = grid(options, "abab", 16, "full", micros)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(stages._Stages, "_micro_like", lambda self, work: work.micro)
+        assert digest(grid(options, "abab", 16, "full", micros)) == digest(few)
 
 
 def test_equal_phases_count_as_one_kind() -> None:
