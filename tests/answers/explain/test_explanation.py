@@ -121,6 +121,13 @@ def test_the_page_has_its_charts_and_the_same_text_again() -> None:
         assert change.label.replace("'", "&#x27;") in page
 
 
+def test_the_page_names_plans_that_are_not_compared() -> None:
+    """Also beside one plan that was asked for, where plans are not ranked."""
+    uneven = {"plans.uneven": {"family": "megatron", "tensor": 5}}
+    result = explain(load_scenario(TOY, uneven, laid_out=False), "zero3", devices=8, what_if=False)
+    assert result.ranking == () and "Not compared: uneven (tensor = 5" in explanation_page(result)
+
+
 def test_a_plan_that_does_not_fit_ends_with_1(tmp_path: Path) -> None:
     small = ("--set", "machine.overrides.device.hbm_bytes=2e5")
     ran = invoke("explain", TOY, "--plan", "ddp", *small, *QUICK, "--out", tmp_path / "out")
