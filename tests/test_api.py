@@ -15,6 +15,7 @@ import pytest
 
 import simfrontier as sf
 from simfrontier.answers.study import COLUMNS, run_study
+from simfrontier.base.units import written
 from simfrontier.inputs.scenario import load_scenario
 from tests.invoke import invoke
 
@@ -167,6 +168,19 @@ def test_sizes_are_devices_or_nodes() -> None:
                 function(*asked, **sizes)  # type: ignore[operator]
     with pytest.raises(sf.InputError, match=r"nodes: got .* of a scenario devices"):
         sf.compare("toy", nodes=2)
+
+
+def test_a_notebook_displays_an_answer_in_a_line() -> None:
+    step = sf.simulate("toy", "zero3", devices=8)
+    seconds = written(step.step_s, "s")
+    for answer, said in (
+        (sf.load("toy", plans="zero3", devices=(4, 8)), "zero3 on 4, 8 GCDs"),
+        (step, seconds),
+        (sf.explain("toy", "zero3", devices=8, what_if=False), f"zero3 on 8 GCDs, {seconds}"),
+        (sf.tune("toy", devices=8, pins={"family": "zero"}), "fit on 8 devices"),
+        (sf.validate(), "measured times"),
+    ):
+        assert said in repr(answer) and len(repr(answer)) < 500
 
 
 def test_numbers_of_numpy_are_numbers() -> None:

@@ -29,6 +29,7 @@ from simfrontier.answers.accuracy.residual import (
     grouped,
 )
 from simfrontier.base.io import read_toml, typed
+from simfrontier.base.units import counted
 from simfrontier.base.workers import Workers
 from simfrontier.inputs.measured import ClassRow, Row, Table, load_tables
 
@@ -141,6 +142,10 @@ class Validation:
     notes: tuple[str, ...] = ()
     wrong_units: tuple[WrongUnit, ...] = ()
     unknown_programs: UnknownPrograms | None = None
+
+    def __repr__(self) -> str:
+        compared = f"{counted(len(self.rows), 'measured time')} of {counted(len(self.tables), 'table')}"
+        return f"Validation of {compared}; see errors, summaries, holds and frame()"
 
     @cached_property
     def overall(self) -> Summary:

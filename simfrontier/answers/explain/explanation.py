@@ -16,7 +16,7 @@ from simfrontier.answers.explain.published import AgainstPublished, Difference
 from simfrontier.answers.step import CriticalPath, PartDifference, TimeSpent, WhoWaited
 from simfrontier.base.arrays import Ints
 from simfrontier.base.errors import SimfrontierError
-from simfrontier.base.units import listed, written
+from simfrontier.base.units import counted, listed, written
 from simfrontier.core.engine import Fidelity
 from simfrontier.core.machine import Machine
 from simfrontier.core.trace import ranges_text
@@ -244,6 +244,10 @@ class Explanation:
     given: tuple[str, ...]
     kept: tuple[str, ...]
     published: AgainstPublished | None = None
+
+    def __repr__(self) -> str:
+        step = f"{self.plan} on {counted(self.devices, self.device_word)}, {written(self.step_s, 's')} a step"
+        return f"Explanation of {step}; see frame(), changes_frame(), differences_frame() and published_frame()"
 
     def frame(self) -> pd.DataFrame:
         """Return the parts of the step time, the largest first. Columns: category (`spent`), kind, axes, level,

@@ -16,6 +16,7 @@ from simfrontier.answers.search.step_estimate import Estimate
 from simfrontier.answers.step import TimeSpent
 from simfrontier.answers.study import BAND, Cell
 from simfrontier.base.io import comment, toml_document
+from simfrontier.base.units import counted, written
 from simfrontier.base.version import __version__
 from simfrontier.inputs.scenario import COMPARING, Scenario
 
@@ -112,6 +113,11 @@ class TuningOutcome:
     misfits: tuple[TunedPlan, ...]
     why: str
     time: TimeSpent
+
+    def __repr__(self) -> str:
+        fit = f"{counted(len(self.plans), 'plan')} that fit on {self.devices:,} devices"
+        best = ", ".join(filter(None, (f"{written(self.best.step_s, 's')} a step", self.why)))
+        return f"{fit}, the best with {best}; see best, plans and frame()"
 
     @property
     def best(self) -> TunedPlan:

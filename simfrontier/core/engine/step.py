@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfrontier.base.errors import InputError
+from simfrontier.base.units import written
 from simfrontier.core.collectives import Library
 from simfrontier.core.cost import Placement, Pricing, folded_anew, price_states
 from simfrontier.core.engine.call_factors import apply_call_factors, call_factors
@@ -76,6 +77,9 @@ class SimulatedStep:
     states: tuple[MachineState, ...] = ()
     is_shared: bool = False
     call_factors: tuple[NDArray[np.float64], ...] | None = None
+
+    def __repr__(self) -> str:
+        return f"SimulatedStep of {written(self.step_s, 's')} ({self.fidelity})"
 
     @property
     def changes(self) -> bool:

@@ -49,6 +49,10 @@ class Scenario:
     contents: Mapping[type[Strict], object] = field(default_factory=dict)
     beside: Scenario | None = None
 
+    def __repr__(self) -> str:
+        sizes = f"{', '.join(f'{size:,}' for size in self.file.run.devices)} {self.machine.device_word}s"
+        return f"Scenario {self.file.title!r}: {', '.join(self.plans)} on {sizes}"
+
     @property
     def name(self) -> str:
         return self.file.name
