@@ -47,19 +47,8 @@ def explain(
     place: Place = HERE,
     progress: Progress = lambda _, __: None,
 ) -> Explanation:
-    """Why a plan of a scenario takes as long as it does, and what would help, each answer a simulation of its own.
-
-    Example, for a notebook::
-
-        from simfrontier.answers.explain import explain
-        from simfrontier.inputs.scenario import load_scenario
-
-        scenario = load_scenario("scenarios/frontier-20b.toml")
-        found = explain(scenario, "zero-topo", devices=384, against="zero3")
-        found.frame()          # where the time goes by kind of op, axes and level; its seconds sum to found.step_s
-        found.changes_frame()  # links twice as fast, overlaps, codecs: seconds saved by each
-        found.against.sentence
-        [(each.plan, each.next and each.next.sentence) for each in explain(scenario, devices=384).ranking]
+    """Explain why a plan of a scenario takes as long as it does, and what would help, each answer a simulation of its
+    own.
 
     `plan`: by default the fastest of the scenario, and then `ranking` has every plan against the next best. `devices`:
     a size (default: the scenario's largest). `against`: another plan of the scenario, or a family by its name; by
