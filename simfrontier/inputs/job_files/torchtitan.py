@@ -96,7 +96,8 @@ def _take_model(fields: Fields) -> None:
 def _take_recomputation(fields: Fields) -> None:
     """Take which layers are recomputed: all, every n-th, or by operator, which is taken as every second layer."""
     field = "activation_checkpoint.selective_ac_option"
-    mode, option = fields.pop("activation_checkpoint.mode") or "selective", fields.pop(field) or "op"
+    mode = fields.pop("activation_checkpoint.mode", ("none",)) or "selective"
+    option = fields.pop(field) or "op"
     if mode in ("full", "none"):
         fields.put("model.checkpointing", mode, "activation_checkpoint.mode")
     elif mode != "selective":

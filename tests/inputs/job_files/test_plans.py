@@ -218,6 +218,11 @@ def test_torchtitan_divides_the_local_batch_into_micro_batches(tmp_path: Path) -
     assert made["stack"] == "fsdp2-compile"
 
 
+def test_torchtitan_without_recomputation(tmp_path: Path) -> None:
+    made = document(written(tmp_path, "8b.toml", TITAN.replace('mode = "selective"', 'mode = "none"')))
+    assert made["model"]["checkpointing"] == "none" and "checkpoint_every" not in made["model"]
+
+
 def test_replicas_of_torchtitan_are_hsdp(tmp_path: Path) -> None:
     text = TITAN.replace("tensor_parallel_degree = 2", "").replace("pipeline_parallel_degree = 2", "")
     path = written(tmp_path, "8b.toml", text.replace("replicate_degree = 1", "replicate_degree = 4"))
