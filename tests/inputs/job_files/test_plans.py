@@ -116,6 +116,28 @@ def test_variables_without_one_value_are_refused(tmp_path: Path) -> None:
         imported(written(tmp_path, "run.sh", MEGATRON.replace("export PP", "TP=4\nexport PP")))
 
 
+@pytest.mark.parametrize(
+    ("ffn", "features"),
+    [
+        ("$((4 * 4096))", 16384),
+        ("$((HIDDEN*8/3))", 10922),
+        ("$(( (${HIDDEN} + WIDER) / 2 ))", 12288),
+        ("$((2 - 5 / (HIDDEN - 4098) + WIDER))", 5 * 4096 + 4),
+    ],
+)
+def test_arithmetic_of_a_script_is_computed(tmp_path: Path, ffn: str, features: int) -> None:
+    text = MEGATRON.replace("export PP", f"HIDDEN=4096\nWIDER=$((5 * $HIDDEN))\nFFN={ffn}\nexport PP")
+    path = written(tmp_path, "run.sh", text.replace("--ffn-hidden-size 11008", '--ffn-hidden-size "$FFN"'))
+    assert document(path)["model"]["ffn_hidden"] == features
+
+
+@pytest.mark.parametrize("ffn", ["$((LAYERS * 2))", "$((4 / 0))", "$((2 ** 9))", "$((TP > 1 ? 8 : 4))", "$(("])
+def test_other_arithmetic_is_refused(tmp_path: Path, ffn: str) -> None:
+    path = written(tmp_path, "run.sh", MEGATRON.replace("--ffn-hidden-size 11008", f"--ffn-hidden-size {ffn}"))
+    with pytest.raises(InputError, match="ffn_hidden_size: got "):
+        imported(path)
+
+
 def test_an_option_with_two_values_is_refused(tmp_path: Path) -> None:
     text = MEGATRON + "\ntorchrun pretrain_gpt.py --num-layers 40\n"
     with pytest.raises(InputError, match='num_layers: got "32 and 40"'):
