@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from simfrontier.base.errors import shown, unknown
+from simfrontier.base.errors import shown, wrong
 from simfrontier.core.workload.expert_models import LIKE_LLAMA
 from simfrontier.inputs.job_files.fields import TYPES, Fields, JobFile, Table, if_any
 
@@ -107,7 +107,7 @@ def read(path: Path, document: Mapping[str, Any]) -> JobFile:
     fields = Fields(path, document)
     kind = fields.pop("model_type")
     if not isinstance(kind, str) or kind not in TRAITS:
-        fields.fail("model_type", "missing" if kind is None else unknown(kind, TRAITS))
+        fields.fail("model_type", "missing" if kind is None else wrong(kind, ", ".join(sorted(TRAITS))))
     fields.put("model.name", kind, "model_type")
     _windows(fields, kind)
     _shared_experts(fields)

@@ -170,6 +170,13 @@ def test_a_missing_size_is_named(tmp_path: Path, key: str, said: str) -> None:
     assert str(error.value).startswith(f"{path}: {said}")
 
 
+@pytest.mark.parametrize("kind", ["llama4", "mpt", "gptj"])
+def test_no_type_is_taken_for_one_whose_name_is_alike(tmp_path: Path, kind: str) -> None:
+    path = written(tmp_path, "config.json", {**LLAMA_3_8B, "model_type": kind})
+    with pytest.raises(InputError, match=f'model_type: got "{kind}", allowed: bloom, .*, starcoder2$'):
+        imported(path)
+
+
 def test_a_missing_size_may_be_set(tmp_path: Path) -> None:
     """The files of Gemma 3's larger models have no `vocab_size`."""
     config = {name: value for name, value in LLAMA_3_8B.items() if name != "vocab_size"}
@@ -186,7 +193,7 @@ def test_dropout_of_starcoder_and_embeddings_of_opt_are_read(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"model_type": "mamba2"}, 'model_type: got "mamba2"; '),
+        ({"model_type": "mamba2"}, 'model_type: got "mamba2", allowed: bloom, '),
         ({"hidden_size": "4096"}, 'hidden_size: got "4096", allowed: a whole number'),
         ({"num_key_value_heads": 7}, "does not divide into kv_heads = 7"),
         ({"n_shared_experts": "two"}, 'n_shared_experts: got "two", allowed: a whole number'),
