@@ -56,7 +56,7 @@ NodeNames = Annotated[str, Field(min_length=1)]
 SizeText = Annotated[str, Field(pattern=r"^[1-9][0-9]{0,8}$")]  # a number of devices, as a key
 
 
-Tokens = Annotated[str, Field(pattern=r"^[0-9][0-9.,]* ?[kKmM]?( ?(tokens|sequences))?$|^usual$")]
+Tokens = Annotated[str, Field(pattern=r"^[0-9.][0-9.,]* ?[kKmM]?( ?(tokens|sequences))?$|^usual$")]
 
 
 # What may carry a kind of call: an algorithm of some library, or what the library takes

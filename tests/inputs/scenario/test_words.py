@@ -140,6 +140,10 @@ def test_tables_may_have_words_and_short_names() -> None:
     assert {made.case(plan, 8).samples for plan in made.plans} == {16}
 
 
+def test_fractions_of_thousands_need_no_zero() -> None:
+    assert scenario(training={"batch": ".5k"}).case("zero3", 8).samples == 8
+
+
 def test_names_of_the_document_are_no_words() -> None:
     plans = {"tp2": {"tp": 2, "mbs": 2}, "pp2": "pp 2"}
     made = scenario_of({**DOCUMENT, "plans": plans}, "words.toml", plans=("pp2,tp2", "tp 4"))
