@@ -11,11 +11,20 @@ from typing import Any, Final
 
 from simfrontier.base.errors import InputError, dotted, shown
 from simfrontier.base.io import comment, toml_document
-from simfrontier.core.machine import Machine, load_machine
+from simfrontier.core.machine import Machine, catalog, load_machine
 from simfrontier.core.workload import GptShape, sizes_of
 from simfrontier.inputs.job_files.fields import Found, JobFile
 from simfrontier.inputs.job_files.reading import read
-from simfrontier.inputs.scenario import USUAL_BATCH, Scenario, devices_of_nodes, plan_in_words, scenario_of, split_plans
+from simfrontier.inputs.scenario import (
+    USUAL_BATCH,
+    Scenario,
+    devices_of_nodes,
+    full_path,
+    in_case,
+    plan_in_words,
+    scenario_of,
+    split_plans,
+)
 from simfrontier.inputs.scenario.form import ModelTable
 from simfrontier.inputs.scenario.plans import IDLE_AT_ONE
 from simfrontier.inputs.scenario.settings import path_of, put
@@ -66,7 +75,7 @@ class Wanted:
 def import_job(paths: Sequence[Path], wanted: Wanted) -> ImportedJob:
     """Read the files of one job as a scenario. Raises InputError for files that contradict each other, or that lack
     what a scenario needs; a value that no scenario may have is named by its field."""
-    files = tuple(map(read, paths))
+    files, wanted = tuple(map(read, paths)), replace(wanted, machine=in_case(wanted.machine, catalog()))
     found = _together(files, wanted.settings)
     _require_model(found, files)
     machine = load_machine(wanted.machine)
@@ -101,7 +110,7 @@ def _together(files: Sequence[JobFile], settings: Mapping[str, Any]) -> dict[str
                 text = f"got {shown(each.value)}, and {known.file} says {shown(known.value)} ({known.field})"
                 raise InputError(text, where=each.file, key=(each.field,))
     for key, value in settings.items():
-        found[key] = Found(value=value, file=SET, field=key, words=SET)
+        found[dotted(full_path(path_of(key)))] = Found(value=value, file=SET, field=key, words=SET)
     return found
 
 

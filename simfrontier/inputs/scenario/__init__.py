@@ -7,7 +7,7 @@ from simfrontier.inputs.scenario.added_keys import (
     Listing as Listing,
     grid_orders as grid_orders,
 )
-from simfrontier.inputs.scenario.aliases import full_path as full_path, has_degrees as has_degrees, in_full as in_full
+from simfrontier.inputs.scenario.aliases import full_path as full_path, has_degrees as has_degrees, in_case as in_case
 from simfrontier.inputs.scenario.batches import (
     USUAL_BATCH as USUAL_BATCH,
     tokens_of as tokens_of,

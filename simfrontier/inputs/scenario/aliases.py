@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from simfrontier.base.errors import InputError, located
@@ -48,8 +48,9 @@ def in_full(document: Mapping[str, Any], is_whole: bool = True) -> dict[str, Any
         with located(key=("training", "batch")):
             training["batch"] = batch_in_words(training["batch"])
     for table, names in (("machine", catalog()), ("model", [shape.name for shape in known_models()])):
-        if isinstance(out.get(table), dict):
-            out[table] = {**out[table], **_in_case(out[table].get("name"), names)}
+        called = out[table].get("name") if isinstance(out.get(table), dict) else None
+        if isinstance(called, str):
+            out[table] = {**out[table], "name": in_case(called, names)}
     if isinstance(plans, dict):
         out["plans"] = {name: _plan_in_full(name, plan, is_whole) for name, plan in plans.items()}
     if isinstance(sized, dict):
@@ -57,10 +58,9 @@ def in_full(document: Mapping[str, Any], is_whole: bool = True) -> dict[str, Any
     return out
 
 
-def _in_case(name: Any, names: Any) -> dict[str, str]:
-    """Return the name as the catalog writes it, if it differs in case alone."""
-    known = {each.lower(): each for each in names}
-    return {"name": known[name.lower()]} if isinstance(name, str) and name.lower() in known else {}
+def in_case(name: str, names: Iterable[str]) -> str:
+    """Return a name as it is written among `names`; one that is none of them, in any case, as it is."""
+    return {each.lower(): each for each in names}.get(name.lower(), name)
 
 
 def _named_in_full(table: Mapping[str, Any], aliases: Mapping[str, str], place: tuple[str, ...]) -> dict[str, Any]:

@@ -284,6 +284,12 @@ def test_settings_go_last(tmp_path: Path) -> None:
     assert made["plans"]["zero3"]["checkpointing"] == "none" and made["uncertainty"] == {"samples": 0}
 
 
+def test_settings_and_machines_may_be_written_as_in_scenarios(tmp_path: Path) -> None:
+    path = written(tmp_path, "config.json", LLAMA_3_8B)
+    made = document(path, machine="EOS", settings={"model.seq": 8192, "training.gbs": 64})
+    assert made == document(path, settings={"model.sequence": 8192, "training.batch": 64})
+
+
 def test_files_that_contradict_each_other_are_refused(tmp_path: Path) -> None:
     a = written(tmp_path, "config.json", LLAMA_3_8B)
     b = written(tmp_path, "other.json", {**LLAMA_3_8B, "hidden_size": 8192})

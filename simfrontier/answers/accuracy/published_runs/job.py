@@ -16,7 +16,7 @@ from simfrontier.base.errors import InputError, nearest, wrong
 from simfrontier.core.machine import catalog, document_of, load_machine
 from simfrontier.core.plan import MOST_MICRO_BATCHES
 from simfrontier.core.workload import GptShape
-from simfrontier.inputs.scenario import Scenario, scenario_of, tokens_of
+from simfrontier.inputs.scenario import Scenario, in_case, scenario_of, tokens_of
 
 PLAN: Final = "run"  # name of the plan in the scenario of a job
 USUAL_HEAD: Final = 128  # features of a head, where a source tells no number of heads
@@ -136,8 +136,7 @@ class _Making:
                 f"machine {run['machine']}: unknown; {nearest(run['machine'], catalog())} (simfrontier list machines); "
                 f"devices that have a file: {KNOWN_DEVICES}"
             )
-        if self.machine["name"].lower() in catalog():  # texts write names of the catalog in their own case
-            self.machine["name"] = self.machine["name"].lower()
+        self.machine["name"] = in_case(self.machine["name"], catalog())
         self.tensor, self.pipeline = self.grid.get("tensor", 1), self.grid.get("pipeline", 1)
         self.context = self.grid.get("context", 1)
         self.devices = devices_of(run["devices"], self.machine["name"])

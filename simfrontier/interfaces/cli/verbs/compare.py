@@ -10,7 +10,8 @@ from typing import Annotated, Any, Final, NamedTuple
 import typer
 
 from simfrontier.base.errors import InputError, located
-from simfrontier.inputs.scenario import Scenario, in_full, parse_setting, selected_plans
+from simfrontier.core.machine import catalog
+from simfrontier.inputs.scenario import Scenario, in_case, parse_setting, selected_plans
 from simfrontier.interfaces.api import USUAL_PLANS, new_scenario
 from simfrontier.interfaces.api.scenarios import Plans
 from simfrontier.interfaces.cli import options
@@ -86,7 +87,7 @@ def scenario_asked(
         sizes = Sizes(str(stated), None)
     if (sizes.devices is None) == (sizes.nodes is None):
         raise InputError("allowed: one of --devices and --nodes, beside --model", where="--devices")
-    named = in_full({"machine": {"name": machine or "frontier"}})["machine"]["name"]
+    named = in_case(machine or "frontier", catalog())
     devices, nodes = options.sizes_of(sizes.devices), options.sizes_of(sizes.nodes, "--nodes")
     values = dict(map(parse_setting, settings))
 
