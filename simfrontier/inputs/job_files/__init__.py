@@ -1,6 +1,4 @@
 """Configuration files of training jobs, of other programs, as scenarios: one module per format, each with a table of
 its fields."""
 
-from simfrontier.inputs.job_files.fields import JobFile as JobFile
-from simfrontier.inputs.job_files.reading import TITLES as TITLES
 from simfrontier.inputs.job_files.scenario import ImportedJob as ImportedJob, Wanted as Wanted, import_job as import_job

@@ -182,7 +182,7 @@ def _document(
         **{key: each for key, each in rest.items() if key.startswith("training.")},
         "run.devices": replace(devices, value=[devices.value]),
         **{key: each for key, each in rest.items() if key.startswith("engine.")},
-        **(_plans(wanted.plans) if wanted.plans or not plan else _plan(plan, machine, devices.value)),
+        **(_plans(wanted) if wanted.plans or not plan else _plan(plan, machine, devices.value)),
     }
     sources |= {key: each for key, each in rest.items() if each.file == SET}
     document: dict[str, Any] = {}
@@ -198,11 +198,12 @@ def _stack(stack: Found, machine: Machine) -> Found:
     return stack
 
 
-def _plans(words: str | None) -> dict[str, Found]:
-    """Return plans in the words in which the user names them, or the usual ones."""
-    why = "--plans" if words else "assumed: no file says a plan"
-    plans = split_plans(words or USUAL_PLANS)
-    return {f"plans.{plan_in_words(each)[0]}": Found(value=each, words=why) for each in plans}
+def _plans(wanted: Wanted) -> dict[str, Found]:
+    """Return plans in the words in which the user names them, or the usual ones; tables, if a setting is of a plan."""
+    why = "--plans" if wanted.plans else "assumed: no file says a plan"
+    is_set = any(path_of(key)[0] == "plans" for key in wanted.settings)
+    plans = {each: plan_in_words(each) for each in split_plans(wanted.plans or USUAL_PLANS)}
+    return {f"plans.{name}": Found(value=table if is_set else each, words=why) for each, (name, table) in plans.items()}
 
 
 def _plan(plan: Mapping[str, Found], machine: Machine, devices: int) -> dict[str, Found]:

@@ -276,6 +276,13 @@ def test_plans_of_the_user_replace_those_of_the_files(tmp_path: Path) -> None:
     assert both["plans"] == {"zero3": "zero3", "tp2-pp2": "tp 2 pp 2"}
 
 
+def test_plans_in_words_take_settings(tmp_path: Path) -> None:
+    path = written(tmp_path, "config.json", LLAMA_3_8B)
+    plans = document(path, plans="zero3; tp 2", settings={"plans.*.checkpointing": "none", "plans.tp2.mbs": 2})["plans"]
+    assert plans["zero3"] == {"family": "zero3", "checkpointing": "none"}
+    assert (plans["tp2"]["tensor"], plans["tp2"]["checkpointing"], plans["tp2"]["micro_batch"]) == (2, "none", 2)
+
+
 def test_settings_go_last(tmp_path: Path) -> None:
     path = written(tmp_path, "ds.json", ZERO_3)
     settings = {"model.num_layers": 16, "plans.zero3.checkpointing": "none", "uncertainty.samples": 0}
