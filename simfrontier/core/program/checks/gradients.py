@@ -34,11 +34,7 @@ def check_gradients(schedule: Schedule, findings: Findings) -> None:
 def _elsewhere(role: Role, graph: _Graph) -> Iterator[tuple[str, Fault]]:
     """Yield the gradient ops that read a value, or the gradient of a result, of other layers or micro-batches than the
     forward op does."""
-    places: defaultdict[int, set[tuple[int, int]]] = defaultdict(set)  # of the calls of a block
-    for call in role.calls:
-        places[call.block].add((call.layer, call.micro))
-    moved: dict[tuple[int, int, int], set[tuple[int, int]]] = {}  # the places, that many layers and micro-batches on
-    touched: defaultdict[tuple[str, str], set[tuple[int, int]]] = defaultdict(set)  # by op and value
+    touched: defaultdict[tuple[str, str], set[_Shifted]] = defaultdict(set)  # by op and value
     backward: dict[str, Compute] = {}
     for call in role.first_calls():
         for op in call.ops:
@@ -49,18 +45,40 @@ def _elsewhere(role: Role, graph: _Graph) -> Iterator[tuple[str, Fault]]:
             for ref in op.reads if source else (*op.reads, *op.writes):
                 tensor = graph.tensors[ref.name]
                 if tensor.role == "activation" and tensor.per_layer and tensor.per_micro:
-                    at = call.block, ref.layer, ref.micro
-                    if at not in moved:
-                        moved[at] = {(layer + at[1], micro + at[2]) for layer, micro in places[call.block]}
-                    touched[op.name, tensor.value] |= moved[at]
+                    touched[op.name, tensor.value].add((call.block, ref.layer, ref.micro))
+    places = _Places(role)
     for name, op in backward.items():
         source, is_sum = _source(op), model_kind(op.kind).adds_values  # sum of gradients from several paths
         for value in dict.fromkeys(graph.tensors[ref.name].value for ref in op.reads):
             own = [value, *(() if is_sum else graph.results_with_gradient(source, value))]
-            forward = set().union(*(touched.get((source, one), ()) for one in own))
-            here = touched.get((name, value), set())
+            forward = places.of(frozenset().union(*(touched.get((source, one), ()) for one in own)))
+            here = places.of(frozenset(touched.get((name, value), ())))
             if forward and here and forward != here and not graph.are_below_trained(forward - here, here):
                 yield f"{op.kind} {name}", (f"{value} of the layers and micro-batches of {source}", "others")
+
+
+_Shifted = tuple[int, int, int]  # a block, and by how many layers and micro-batches a reference lies off its calls
+
+
+class _Places:
+    """The layers and micro-batches of a role's calls, by block. Many ops touch the same ones, which are put together
+    only once."""
+
+    def __init__(self, role: Role) -> None:
+        self.of_block: defaultdict[int, set[tuple[int, int]]] = defaultdict(set)
+        for call in role.calls:
+            self.of_block[call.block].add((call.layer, call.micro))
+        self.known: dict[frozenset[_Shifted], frozenset[tuple[int, int]]] = {}
+
+    def of(self, shifted: frozenset[_Shifted]) -> frozenset[tuple[int, int]]:
+        """Return the layers and micro-batches of references from several blocks."""
+        if shifted not in self.known:
+            self.known[shifted] = frozenset(
+                (layer + layers, micro + micros)
+                for block, layers, micros in shifted
+                for layer, micro in self.of_block[block]
+            )
+        return self.known[shifted]
 
 
 def _source(op: Compute) -> str:
@@ -206,7 +224,7 @@ class _Graph:
                     own[value] |= self.bit_of_op[op.name]
         return _reachable(edges, own)
 
-    def are_below_trained(self, left_out: set[tuple[int, int]], here: set[tuple[int, int]]) -> bool:
+    def are_below_trained(self, left_out: frozenset[tuple[int, int]], here: frozenset[tuple[int, int]]) -> bool:
         """Return whether a backward leaves out (layer, micro-batch) pairs of a model with frozen weights for no other
         reason than that all trained weights are above them: in layers below those of the pairs `here`."""
         lowest = min(layer for layer, _ in here)
