@@ -12,7 +12,7 @@ several segments; if these are not closed either, each of its ops is a node.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Hashable, Iterable, Iterator
+from collections.abc import Collection, Hashable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -23,6 +23,7 @@ from simfrontier.core.program.ir import HOST, Call, Collective, Compute, Exchang
 from simfrontier.core.program.kinds import CALL
 
 LANE = "compute"
+NewWaits = tuple[int, list[Wait]]  # a node, and those of its dependencies that no earlier node on its lane has
 
 
 class Segment(NamedTuple):
@@ -199,7 +200,8 @@ def segmented(schedule: Schedule, role: Role, whole: bool = True) -> SegmentedPr
         number_of = [number for number, each in enumerate(parts) for _ in each]
         each_node = zip(number_of, segments, strict=True)
         blocks = [None if one is None else role.calls[number].ops[one.begin : one.end] for number, one in each_node]
-        disturbed = _disturbed(schedule, program, segments, blocks)
+        news = _new_waits(program)
+        disturbed = _disturbed(schedule, program, segments, blocks, news)
         if not disturbed:
             return SegmentedProgram(
                 schedule=schedule,
@@ -207,7 +209,7 @@ def segmented(schedule: Schedule, role: Role, whole: bool = True) -> SegmentedPr
                 program=program,
                 segments=segments,
                 blocks=blocks,
-                followers=_followers(program, segments),
+                followers=_followers(program, segments, news),
             )
         for node, places in disturbed.items():
             segment = segments[node]
@@ -247,7 +249,7 @@ def _nodes(
     return tuple(calls), segments
 
 
-def _followers(program: ExpandedProgram, segments: list[Segment | None]) -> list[int]:
+def _followers(program: ExpandedProgram, segments: list[Segment | None], news: list[NewWaits]) -> list[int]:
     """Return for each segment node the next node, if that is an equal segment which starts immediately when this one
     ends; otherwise -1."""
     out = [-1] * program.num_ops
@@ -256,8 +258,8 @@ def _followers(program: ExpandedProgram, segments: list[Segment | None]) -> list
     compute = program.lanes.index(LANE)
     held: set[int] = set()  # nodes that wait for something on another lane
     awaited: set[int] = set()  # counts of finished ops of the lane for which an op of another lane waits
-    for node, news in _new_waits(program):
-        for lane, count in news:
+    for node, waits in news:
+        for lane, count in waits:
             held.add(node)
             if lane == compute:
                 awaited.add(count)
@@ -269,14 +271,18 @@ def _followers(program: ExpandedProgram, segments: list[Segment | None]) -> list
     return out
 
 
-def _new_waits(program: ExpandedProgram) -> Iterator[tuple[int, list[Wait]]]:
-    """Yield every node with those of its dependencies that are not implied by earlier nodes on its lane."""
+def _new_waits(program: ExpandedProgram) -> list[NewWaits]:
+    """Return the nodes that have dependencies which are not implied by earlier nodes on their lanes, each with
+    these."""
     known: defaultdict[int, dict[int, int]] = defaultdict(dict)  # lane → its waits for other lanes so far
+    out = []
     for node, waits in enumerate(program.waits):
         waited_for = known[program.lane[node]]
         news = [(lane, count) for lane, count in waits if count > waited_for.get(lane, 0)]
-        waited_for.update(news)
-        yield node, news
+        if news:
+            waited_for.update(news)
+            out.append((node, news))
+    return out
 
 
 def _disturbed(
@@ -284,6 +290,7 @@ def _disturbed(
     program: ExpandedProgram,
     segments: list[Segment | None],
     blocks: list[tuple[Op, ...] | None],
+    news: list[NewWaits],
 ) -> dict[int, set[int]]:
     """Return the segment nodes that must be divided, because an op inside waits for another lane or another lane waits
     for it. The result maps each node to the op indices before which to divide it."""
@@ -302,8 +309,8 @@ def _disturbed(
             known[key] = _cuts(schedule, program, node, block, other, is_awaited)
         out[node] |= known[key]
 
-    for node, news in _new_waits(program):
-        for lane, count in news:
+    for node, waits in news:
+        for lane, count in waits:
             other = by_lane[lane][count - 1]
             block, awaited = blocks[node], blocks[other] if lane == compute else None
             if block is not None and not _holds_host(program, other):
