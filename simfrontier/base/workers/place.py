@@ -9,7 +9,7 @@ from typing import Annotated, Final
 
 from annotated_types import Ge, Gt, Le
 
-from simfrontier.base.errors import InputError
+from simfrontier.base.errors import InputError, located, wrong
 from simfrontier.base.io import Line, on_base, read_toml, typed
 from simfrontier.base.limits import Limit
 from simfrontier.base.units import counted
@@ -60,18 +60,16 @@ class SlurmSettings:
         return counted(self.jobs, "job of Slurm", "jobs of Slurm")
 
 
-def load_slurm(name_or_path: str) -> SlurmSettings:
-    """Return Slurm settings, given their name in the catalog or the path of a TOML file (any text with a "/" or ending
-    in ".toml"), which may have a file of the catalog as its `base`. Raises InputError."""
-    names = sorted(path.stem for path in CATALOG.glob("*.toml"))
-    if "/" in name_or_path or name_or_path.endswith(".toml"):
-        document, where = read_toml(Path(name_or_path), "file of Slurm settings"), name_or_path
-    else:
-        document, where = {"base": name_or_path}, "--slurm"
-    try:
+def load_slurm(path: str) -> SlurmSettings:
+    """Return the Slurm settings of a TOML file, which may have a file of the catalog as its `base`. Raises InputError,
+    also for the name of a file of the catalog, which has no account."""
+    names = sorted(file.stem for file in CATALOG.glob("*.toml"))
+    if "/" not in path and not path.endswith(".toml"):
+        allowed = f'a TOML file with your account, and base = "{names[0]}" (or {", ".join(names[1:])})'
+        raise InputError(wrong(path, allowed), where="--slurm")
+    document = read_toml(Path(path), "file of Slurm settings")
+    with located(path):
         return typed(on_base(document, CATALOG, names, "cluster"), SlurmSettings)
-    except InputError as error:
-        raise error.within(where) from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -57,7 +57,7 @@ Scheduler = Annotated[
 ]
 Slurm = Annotated[
     str | None,
-    typer.Option(help="run the workers as Slurm jobs: a settings file (TOML), or frontier, lumi or perlmutter"),
+    typer.Option(help='run the workers as Slurm jobs: a settings file (TOML), e.g. base = "frontier" and an account'),
 ]
 GroupDevices = Annotated[int | None, typer.Option(min=2, help="devices per group, if the file does not say")]
 GroupNodes = Annotated[int | None, typer.Option(min=1, help="nodes per group, if the file does not say")]

@@ -61,9 +61,14 @@ def test_calls_are_done_in_jobs_that_are_cancelled_at_the_end(tmp_path: Path, sl
         assert f"#SBATCH {line}\n" in script
 
 
-def test_an_account_has_to_be_given() -> None:
-    with pytest.raises(InputError, match=r"^--slurm: account: missing$"):
-        load_slurm("frontier")
+def test_an_account_has_to_be_given(tmp_path: Path) -> None:
+    for name in ("frontier", "mine"):
+        with pytest.raises(InputError, match=f'^--slurm: got "{name}", allowed: a TOML file with your account'):
+            load_slurm(name)
+    mine = tmp_path / "mine.toml"
+    mine.write_text('base = "frontier"\n')
+    with pytest.raises(InputError, match=r"mine\.toml: account: missing$"):
+        load_slurm(str(mine))
 
 
 @pytest.mark.parametrize("name", ["frontier", "lumi", "perlmutter"])
