@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from functools import cache
 from typing import Any, Final
 
 from simfrontier.base.errors import InputError, meant, near, nearest
@@ -118,5 +119,6 @@ def find_model(name: str) -> Shape:
     return shape
 
 
-def _of_extras() -> Iterator[Shape]:
-    yield from added("models", Shape)  # type: ignore[type-abstract]
+@cache  # their check against the protocol computes all that it names, their sizes too
+def _of_extras() -> tuple[Shape, ...]:
+    return added("models", Shape)  # type: ignore[type-abstract]

@@ -50,15 +50,17 @@ _OFF: Final = (
     rf"|no(?:{_END}|(?=\s+{_FLAG}[\s=:]*[1-9]))|[-–—✗]{_END}|(?<=[=:])\s*{_END})"
 )
 _SIZE: Final = r"(?:[-_ ](?:size|degree))"
-_BEHIND: Final = re.compile(
-    rf"{_FLAG}{_SIZE}?[\s=:(]{{0,4}}(?:(?:is|turned|switched|set to) )?{_OFF}"
-    rf"|(?<![a-z])(?:{_DEGREE}{_SIZE}?|{_FLAG}{_SIZE})[\s=:(]{{0,4}}1(?![\d.])",
-    re.IGNORECASE,
-)
-_BEFORE: Final = re.compile(
-    rf"(?<!\w)(?<!\w-)(?:no|non|without|w/o|not|disabled?)[\s-]+{_FLAG}(?:\s*(?:/|\bn?or\b|\band\b)\s*{_FLAG})*(?![\s=:]*[1-9])",
-    re.IGNORECASE,
-)
+
+
+@cache  # compiled when the first run is read, not when the module is imported
+def _turned_off() -> tuple[re.Pattern[str], ...]:
+    """Return the patterns of flags that words before them, or behind them, turn off."""
+    patterns = (
+        rf"(?<!\w)(?<!\w-)(?:no|non|without|w/o|not|disabled?)[\s-]+{_FLAG}(?:\s*(?:/|\bn?or\b|\band\b)\s*{_FLAG})*(?![\s=:]*[1-9])",
+        rf"{_FLAG}{_SIZE}?[\s=:(]{{0,4}}(?:(?:is|turned|switched|set to) )?{_OFF}"
+        rf"|(?<![a-z])(?:{_DEGREE}{_SIZE}?|{_FLAG}{_SIZE})[\s=:(]{{0,4}}1(?![\d.])",
+    )
+    return tuple(re.compile(each, re.IGNORECASE) for each in patterns)
 
 
 def without_off(text: str) -> tuple[str, str]:
@@ -69,7 +71,10 @@ def without_off(text: str) -> tuple[str, str]:
         off.append(match[0])
         return " "
 
-    return _BEHIND.sub(taken, _BEFORE.sub(taken, " ".join(text.split()))), "; ".join(off)
+    left = " ".join(text.split())
+    for pattern in _turned_off():
+        left = pattern.sub(taken, left)
+    return left, "; ".join(off)
 
 
 RULES: Final = Path(__file__).parent / "readings.toml"
