@@ -46,7 +46,7 @@ def _grid(scenario: Scenario, case: Case, fits: bool) -> str:
     if not isinstance(options, TensorOptions) or case.devices == 1:
         return ""
     axes = (*(axis for axis, _ in reversed(options.inside)), "pipeline")
-    if case.name in scenario.of(case.name, case.devices).searches or options.model_fields_set & {*axes}:
+    if case.name in scenario.of(case.name, case.devices).searches or options.model_fields_set & {*axes, "expert"}:
         return ""
     grids = list(_grids(scenario, case, axes[0]))
     capacity = _capacity(scenario, case)

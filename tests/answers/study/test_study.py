@@ -179,6 +179,12 @@ def test_a_default_grid_that_does_not_fit_names_one_that_does() -> None:
     assert grid and row_of(plan, grid, 1024, "gpt-175b")["fits"]
 
 
+def test_a_grid_of_experts_alone_is_not_told_to_be_the_default() -> None:
+    for plan, is_default in (("ep 8", False), ({"megatron": {"family": "megatron"}}, True)):
+        note = row_of(plan, {}, 8, "mixtral-8x7b")["note"]
+        assert ("(the default)" in note) == is_default
+
+
 def test_a_stated_number_of_data_parallel_ranks_leaves_the_samples_as_they_are() -> None:
     (plain,), (stated,) = (
         run_study(toy({"plans.zero3.data_ranks": 8} if is_stated else None, "zero3", devices=(8,))).outcomes
