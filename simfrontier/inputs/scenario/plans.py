@@ -25,7 +25,13 @@ from simfrontier.inputs.scenario.added_keys import GridOrder, grid_orders, order
 AXES = ("node", "package", "gcd")
 DATA_KEY = "data"
 OF_DATA = "gradient_codec"  # of a plan without data axes of its own; where it has such, of the plan on them
-ALSO_CALLED = {"fsdp": "zero3", "fsdp1": "zero3", "fsdp2": "zero3", "zero": "zero3", "mics": "hsdp", "3d": "megatron"}
+ALSO_CALLED = {  # families in the words of other programs
+    **dict.fromkeys(("fsdp", "fsdp1", "fsdp2", "full_shard", "full-shard", "zero"), "zero3"),
+    **dict.fromkeys(("hybrid_shard", "hybrid-shard", "mics"), "hsdp"),
+    **dict.fromkeys(("shard_grad_op", "shard-grad-op"), "zero2"),
+    **dict.fromkeys(("no_shard", "no-shard", "zero0"), "ddp"),
+    **{"zero++": "zeropp", "3d": "megatron"},
+}
 IDLE_AT_ONE = {"order": "pipeline", "dispatch": "expert", "context_by": "context"}
 STEP_KEYS = (  # of a plan as a whole
     *("micro_batch", "grad_accum", "checkpointing", "attention", "softmax", "offload_activations"),

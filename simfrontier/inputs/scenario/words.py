@@ -27,11 +27,6 @@ _PHRASES: Final = tuple(
     for words, key in (
         (r"(?:use[- ])?dist(?:ributed)?[- ]opt(?:imi[sz]er)?", "zero1"),
         (r"(?:deepspeed )?zero[- ]?(?:stage[- ]?)?([0-3])(?!\d)", r"zero\1"),
-        (r"zero\+\+", "zeropp"),
-        (r"full[-_]shard", "zero3"),
-        (r"hybrid[-_]shard", "hsdp"),
-        (r"shard[-_]grad[-_]op", "zero2"),
-        (r"no[-_]shard|zero0", "ddp"),
         (rf"(?:no|without) {_RECOMPUTE}", "checkpointing none"),
         (rf"(full|selective) {_RECOMPUTE}", r"checkpointing \1"),
         (rf"{_RECOMPUTE} (full|selective|none)", r"checkpointing \1"),

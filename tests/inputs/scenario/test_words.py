@@ -22,6 +22,9 @@ TP_8 = {"tensor": 8, "sequence_parallel": True}
         ("zero3", "zero3", {"family": "zero3"}),
         ("FSDP2", "fsdp2", {"family": "zero3"}),
         ("zero stage 1", "zero-stage1", ZERO_1),
+        ("FULL_SHARD", "full_shard", {"family": "zero3"}),
+        ("zero++", "zeropp", {"family": "zeropp"}),
+        ("DeepSpeed ZeRO stage 0", "deepspeed-zero-stage0", {"family": "ddp"}),
         ("fsdp 16", "fsdp16", {"family": "zero3", "data_ranks": 16}),
         ("zero3 offload_activations 8", "zero3-offload_activations8", {"family": "zero3", "offload_activations": 8}),
         ("tp 2 ep 8", "tp2-ep8", {"tensor": 2, "sequence_parallel": True, "expert": 8, "data": ZERO_1}),
@@ -169,6 +172,7 @@ def test_a_degree_that_is_set_ends_the_search_for_the_usual_grid() -> None:
     [
         ({"plans": {"a": {"tp": 2, "tensor": 2}}}, "plans.a.tp: is tensor, which the table has, too"),
         ({"training": {"batch": "a lot"}}, "training.batch: got"),
+        ({"plans": {"a": {"family": "FULL_SHARD"}}}, 'plans.a.family: got "FULL_SHARD"; did you mean "zero3"?'),
         ({"plans": {"a": "tp 2 foo 3"}}, "plans.a: plan 'tp 2 foo 3': 'foo'"),
         ({"plans": {"a": "tp 2 zb-h1"}}, 'plans.a.order: got "zb-h1", which changes nothing with pipeline = 1'),
         ({"plans": {"a": "tp 2 dispatch deepep"}}, "plans.a.dispatch: got"),
