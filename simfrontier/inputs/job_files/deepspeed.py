@@ -7,10 +7,9 @@ that are `auto` are the trainer's.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Final
 
-from simfrontier.inputs.job_files.fields import OPTIMIZERS, TYPES, Fields, JobFile, Table
+from simfrontier.inputs.job_files.fields import OPTIMIZERS, TYPES, Fields, Table
 
 TITLE: Final = "configuration of DeepSpeed"
 STAGES: Final = {0: "ddp", 1: "zero1", 2: "zero2", 3: "zero3"}
@@ -52,14 +51,12 @@ def recognises(document: Mapping[str, Any]) -> bool:
     return any(key in document for key in keys)
 
 
-def read(path: Path, document: Mapping[str, Any]) -> JobFile:
+def read(fields: Fields) -> None:
     """Read plan, batch, precision and engine of a job. Raises InputError."""
-    fields = Fields(path, document)
     take_engine(fields)
-    fields.assume({"data.family": "ddp"}, f"DeepSpeed's default: {path.name} has no zero_optimization.stage")
-    fields.assume({"model.precision": "fp32"}, f"DeepSpeed's default: {path.name} has neither bf16 nor fp16")
+    fields.assume({"data.family": "ddp"}, f"DeepSpeed's default: {fields.path.name} has no zero_optimization.stage")
+    fields.assume({"model.precision": "fp32"}, f"DeepSpeed's default: {fields.path.name} has neither bf16 nor fp16")
     fields.leave(NOT_MODELLED)
-    return fields.done(TITLE)
 
 
 def take_engine(fields: Fields) -> None:

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Final
 
 from simfrontier.base.errors import wrong
 from simfrontier.inputs.job_files import deepspeed
-from simfrontier.inputs.job_files.fields import GATED, NOT, TYPES, Fields, JobFile, Table, if_any
+from simfrontier.inputs.job_files.fields import GATED, NOT, TYPES, Fields, Table, if_any
 
 TITLE: Final = "configuration of GPT-NeoX"
 OWN: Final = {  # keys that no other program's files have
@@ -72,9 +71,8 @@ def recognises(document: Mapping[str, Any]) -> bool:
     return "tensor_model_parallel_size" not in document and not OWN.isdisjoint(document)
 
 
-def read(path: Path, document: Mapping[str, Any]) -> JobFile:
+def read(fields: Fields) -> None:
     """Read one of the files of a job, which may say a part only. Raises InputError."""
-    fields = Fields(path, document)
     fields.take(FIELDS)
     deepspeed.take_engine(fields)
     _take_mlp(fields)
@@ -84,7 +82,6 @@ def read(path: Path, document: Mapping[str, Any]) -> JobFile:
         fields.assume({"model.causal": True, **DEFAULTS}, "GPT-NeoX's default")
         fields.assume({"stack": "gpt-neox-rocm6"}, "assumed: GPT-NeoX, or the nearest measured")
     fields.drop_idle()
-    return fields.done(TITLE)
 
 
 def _take_mlp(fields: Fields) -> None:

@@ -7,14 +7,14 @@ what a field means, and what no field says: the order of a layer, its norms, gat
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 from simfrontier.base.errors import shown, wrong
 from simfrontier.core.workload.expert_models import LIKE_LLAMA
-from simfrontier.inputs.job_files.fields import TYPES, Fields, JobFile, Table, if_any
+from simfrontier.inputs.job_files.fields import TYPES, Fields, Table, if_any
 
 TITLE: Final = "config.json of Hugging Face Transformers"
+TEXT: Final = "text_config."  # of a model that reads images, too
 LONGEST: Final = 4096  # tokens of the sequences that are assumed: models are mostly pre-trained with no longer ones
 
 _LLAMA: Final[Mapping[str, Any]] = {**LIKE_LLAMA, "tied": False}
@@ -98,13 +98,10 @@ def recognises(document: Mapping[str, Any]) -> bool:
     return "model_type" in document or "architectures" in document
 
 
-def read(path: Path, document: Mapping[str, Any]) -> JobFile:
+def read(fields: Fields) -> None:
     """Read the shape of a model. Raises InputError."""
-    inner = document.get("text_config")
-    if isinstance(inner, Mapping):  # of a model that reads images, too
-        document = {**document, **inner, "model_type": inner.get("model_type", document.get("model_type"))}
-        document.pop("text_config")
-    fields = Fields(path, document)
+    of_text = [field for field in fields.left if field.startswith(TEXT)]
+    fields.left |= {field.removeprefix(TEXT): fields.left.pop(field) for field in of_text}
     kind = fields.pop("model_type")
     if not isinstance(kind, str) or kind not in TRAITS:
         fields.fail("model_type", "missing" if kind is None else wrong(kind, ", ".join(sorted(TRAITS))))
@@ -126,7 +123,6 @@ def read(path: Path, document: Mapping[str, Any]) -> JobFile:
     fields.leave(NOT_MODELLED)
     if kind in ("gemma2", "gemma3", "gemma3_text", "olmo2", "olmo3"):
         fields.not_modelled.append("norms behind attention and MLP (below 1 % of a step)")
-    return fields.done(TITLE)
 
 
 def _windows(fields: Fields, kind: str) -> None:

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Final
 
 from simfrontier.base.errors import shown, wrong
 from simfrontier.inputs.job_files.deepspeed import STAGES
-from simfrontier.inputs.job_files.fields import IF_TRUE, NOT, OPTIMIZERS, TYPES, Fields, JobFile, Table, if_any
+from simfrontier.inputs.job_files.fields import IF_TRUE, NOT, OPTIMIZERS, TYPES, Fields, Table, if_any
 
 TITLE: Final = "arguments of Megatron-LM"
 KNOWN_BY: Final = ("num_layers", "hidden_size", "tensor_model_parallel_size", "global_batch_size", "micro_batch_size")
@@ -148,10 +147,10 @@ def recognises(document: Mapping[str, Any]) -> bool:
     return not document.keys().isdisjoint(KNOWN_BY)
 
 
-def read(path: Path, document: Mapping[str, Any]) -> JobFile:
+def read(fields: Fields) -> None:
     """Read model, plan and batch of a job from its arguments. Raises InputError."""
-    fields = Fields(path, document)
     _choose(fields)
+    says_dropout = "hidden_dropout" in fields.left
     fields.take(ARGUMENTS)
     take_shape(fields, "")
     _take_vocabulary(fields)
@@ -165,12 +164,11 @@ def read(path: Path, document: Mapping[str, Any]) -> JobFile:
     fields.assume({"model.precision": "fp32", "plan.overlap_gradients": False}, default)
     if fields.value("model.num_layers") is not None:
         fields.assume(DEFAULTS, default)
-        if fields.value("model.experts") is None and "hidden_dropout" not in document:
+        if fields.value("model.experts") is None and not says_dropout:
             fields.assume({"model.dropout": True}, default)
         elif fields.value("model.experts") is not None:
             fields.assume({"model.experts_per_token": 2, "plan.dispatch": "all_gather"}, default)
     fields.leave(NOT_MODELLED)
-    return fields.done(TITLE)
 
 
 def _choose(fields: Fields) -> None:

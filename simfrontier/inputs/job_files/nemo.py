@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Final
 
 from simfrontier.inputs.job_files import megatron
-from simfrontier.inputs.job_files.fields import GATED, IF_TRUE, NOT, TYPES, Fields, JobFile, Table
+from simfrontier.inputs.job_files.fields import GATED, IF_TRUE, NOT, TYPES, Fields, Table
 
 TITLE: Final = "configuration of NeMo or Megatron-Bridge"
 FIELDS: Final[Table] = {
@@ -45,9 +44,8 @@ def recognises(document: Mapping[str, Any]) -> bool:
     return isinstance(model, Mapping) and ("trainer" in document or "tensor_model_parallel_size" in model)
 
 
-def read(path: Path, document: Mapping[str, Any]) -> JobFile:
+def read(fields: Fields) -> None:
     """Read model, plan and batch. Raises InputError."""
-    fields = Fields(path, document)
     fields.left = {field: _resolved(fields, field) for field in fields.left}
     fields.take(FIELDS)
     megatron.take_shape(fields, "model.")
@@ -65,7 +63,6 @@ def read(path: Path, document: Mapping[str, Any]) -> JobFile:
     fields.put("stack", "nemo", "model", None)
     fields.assume({**megatron.DEFAULTS, "model.precision": "bf16"}, "NeMo's default")
     fields.leave(NOT_MODELLED)
-    return fields.done(TITLE)
 
 
 def _resolved(fields: Fields, field: str, depth: int = 0) -> Any:

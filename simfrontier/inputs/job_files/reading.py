@@ -11,7 +11,7 @@ from typing import Any, Final
 from simfrontier.base.errors import InputError
 from simfrontier.base.io import json_of, text_of, toml_of, yaml_of
 from simfrontier.inputs.job_files import deepspeed, gpt_neox, hugging_face, megatron, nemo, torchtitan
-from simfrontier.inputs.job_files.fields import JobFile
+from simfrontier.inputs.job_files.fields import Fields, JobFile
 from simfrontier.inputs.job_files.options import is_log, is_script, log_arguments, script_options
 
 WHAT: Final = "job's configuration"
@@ -23,18 +23,23 @@ def read(path: Path) -> JobFile:
     """Read a file in the first format that recognises it. Raises InputError."""
     text = text_of(path, WHAT)
     if is_log(text):
-        return megatron.read(path, log_arguments(text))
+        return _read_as(megatron, path, log_arguments(text))
     if is_script(text):
-        return megatron.read(path, script_options(text))
+        return _read_as(megatron, path, script_options(text))
     document = _document(text, path)
     if not isinstance(document, Mapping):
         document = {}
     document = {str(key).replace("-", "_"): value for key, value in document.items()}  # written in either way
     for each in TABLES:
         if each.recognises(document):
-            found: JobFile = each.read(path, document)
-            return found
+            return _read_as(each, path, document)
     raise InputError(f"no configuration of a job known here, allowed: {TITLES}", where=str(path))
+
+
+def _read_as(form: ModuleType, path: Path, document: Mapping[str, Any]) -> JobFile:
+    fields = Fields(path, document)
+    form.read(fields)
+    return fields.done(form.TITLE)
 
 
 def _document(text: str, path: Path) -> Any:

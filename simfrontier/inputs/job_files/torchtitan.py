@@ -7,11 +7,10 @@ Field names and defaults: pytorch/torchtitan, torchtitan/config/job_config.py; f
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Final
 
 from simfrontier.base.errors import unknown
-from simfrontier.inputs.job_files.fields import OPTIMIZERS, TYPES, Fields, JobFile, Table
+from simfrontier.inputs.job_files.fields import OPTIMIZERS, TYPES, Fields, Table
 
 TITLE: Final = "configuration of torchtitan"
 MODELS: Final = {  # names of the catalog by model and flavor
@@ -60,9 +59,8 @@ def recognises(document: Mapping[str, Any]) -> bool:
     return (isinstance(model, Mapping) and "flavor" in model) or ("parallelism" in document and "training" in document)
 
 
-def read(path: Path, document: Mapping[str, Any]) -> JobFile:
+def read(fields: Fields) -> None:
     """Read model, plan and batch. Raises InputError."""
-    fields = Fields(path, document)
     fields.take(FIELDS)
     _take_model(fields)
     _take_recomputation(fields)
@@ -80,7 +78,6 @@ def read(path: Path, document: Mapping[str, Any]) -> JobFile:
     fields.put("stack", "fsdp2-compile" if any(compiled) else "fsdp2", "compile.enable", any(compiled))
     fields.assume({"model.precision": "bf16", "model.sequence": 2048}, "torchtitan's default")
     fields.leave(NOT_MODELLED)
-    return fields.done(TITLE)
 
 
 def _take_model(fields: Fields) -> None:
