@@ -75,7 +75,12 @@ def read(fields: Fields) -> None:
     """Read one of the files of a job, which may say a part only. Raises InputError."""
     fields.take(FIELDS)
     deepspeed.take_engine(fields)
-    _take_mlp(fields)
+    if (kind := fields.pop("mlp_type")) == "llama":
+        _take_older_mlp(fields)
+    elif kind in (None, "regular"):
+        _take_mlp(fields)
+    else:
+        fields.fail("mlp_type", wrong(kind, "regular, llama"))
     _take_attention(fields)
     fields.leave(NOT_MODELLED)
     if "model.num_layers" in fields.found:
@@ -97,6 +102,18 @@ def _take_mlp(fields: Fields) -> None:
         features = wide * 2 // 3 // 2 if gated else wide
         field = "intermediate_size" if size else "activation"
         fields.put("model.ffn_hidden", -(-features // multiple) * multiple, field, size or act)
+
+
+def _take_older_mlp(fields: Fields) -> None:
+    """Take the gated MLP of files until 2024, without biases: of `intermediate_size` features, or of two thirds of 4 ×
+    hidden, rounded up to a multiple of 256."""
+    size, hidden = fields.number("intermediate_size"), fields.value("model.hidden")
+    fields.put("model.gated", True, "mlp_type", "llama")
+    fields.imply({"model.biases": False}, "mlp_type", "llama")
+    if isinstance(hidden, int):
+        features, field = (size, "intermediate_size") if size else (-(-(8 * hidden // 3) // 256) * 256, "mlp_type")
+        fields.put("model.ffn_hidden", features, field, size or "llama")
+    fields.pop("activation")
 
 
 def _take_attention(fields: Fields) -> None:

@@ -230,6 +230,25 @@ def test_gated_mlps_of_gpt_neox_have_a_third_of_the_intermediate_size(tmp_path: 
     assert made["model"]["ffn_hidden"] == 11008 and made["model"]["gated"] is True
 
 
+@pytest.mark.parametrize(
+    ("sizes", "parameters"),
+    [
+        ('"num_layers": 32, "hidden_size": 4096, "num_attention_heads": 32', 6_738_415_616),
+        (
+            '"num_layers": 80, "hidden_size": 8192, "num_attention_heads": 64, "num_kv_heads": 8, '
+            '"intermediate_size": 28672',
+            68_976_648_192,
+        ),
+    ],
+    ids=["llama-2-7b", "llama-2-70b"],
+)
+def test_older_files_of_gpt_neox_name_the_kind_of_mlp(tmp_path: Path, sizes: str, parameters: int) -> None:
+    text = f"""{{"pipe_parallel_size": 1, {sizes}, "seq_length": 4096, "pos_emb": "rotary", "no_weight_tying": true,
+    "norm": "rmsnorm", "use_bias_in_attn_linear": false, "mlp_type": "llama", "activation": "silu"}}"""
+    job = imported(written(tmp_path, "llama.yml", text), settings={"model.vocabulary": 32000})
+    assert job.scenario.shape.num_parameters == parameters
+
+
 def test_torchtitan_divides_the_local_batch_into_micro_batches(tmp_path: Path) -> None:
     made = document(written(tmp_path, "8b.toml", TITAN))
     assert made["model"]["name"] == "llama-3-8b" and made["model"]["sequence"] == 8192
