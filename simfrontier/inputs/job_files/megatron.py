@@ -88,6 +88,7 @@ SHAPE: Final[Table] = {
 ARGUMENTS: Final[Table] = {
     **SHAPE,
     "num_experts": "model.experts",
+    "num_key_value_heads": "model.kv_heads",  # of Megatron-DeepSpeed
     "seq_length": "model.sequence",
     "vocab_size": "model.vocabulary",
     "use_rotary_position_embeddings": ("model.positions", {True: "rotary", False: None}),
@@ -99,6 +100,7 @@ ARGUMENTS: Final[Table] = {
     "bf16": ("model.precision", {True: "bf16", False: None}),
     "fp16": ("model.precision", {True: "fp16", False: None}),
     "accumulate_allreduce_grads_in_fp32": ("model.gradients", {True: "fp32", False: None}),
+    "grad_reduce_in_bf16": ("model.gradients", {True: "bf16", False: None}),
     "exp_avg_dtype": ("model.moments", {**TYPES, "fp8": None}),
     "optimizer": ("model.optimizer", OPTIMIZERS),
     "num_virtual_stages_per_pipeline_rank": "plan.chunks",
@@ -154,7 +156,7 @@ def read(fields: Fields) -> None:
     fields.take(ARGUMENTS)
     take_shape(fields, "")
     _take_vocabulary(fields)
-    take_recomputation(fields, "recompute_granularity", "recompute_method", "recompute_num_layers")
+    take_recomputation(fields, "recompute_")
     _take_chunks(fields)
     _take_ranks(fields)
     default = "Megatron-LM's default"
@@ -236,13 +238,14 @@ def _with_experts(text: str) -> list[int]:
     return [int(each) for listed, times in parts for each in re.findall(r"\d", listed) * int(times or 1)]
 
 
-def take_recomputation(fields: Fields, granularity: str, method: str, layers: str) -> None:
-    """Take which activations are recomputed, from the fields of these names. Modules other than the attention's core
-    are taken as published runs are read: norms and activations as none, MLPs as of every second layer, experts as of
-    all."""
-    kind, how, count = fields.pop(granularity), fields.pop(method), fields.number(layers)
-    modules = fields.pop("recompute_modules")
-    if fields.pop("recompute_activations"):
+def take_recomputation(fields: Fields, above: str) -> None:
+    """Take which activations are recomputed, from fields whose names begin with `above`. Modules other than the
+    attention's core are taken as published runs are read: norms and activations as none, MLPs as of every second layer,
+    experts as of all."""
+    granularity, layers = f"{above}granularity", f"{above}num_layers"
+    kind, how, count = fields.pop(granularity), fields.pop(f"{above}method"), fields.number(layers)
+    modules = fields.pop(f"{above}modules")
+    if fields.pop(f"{above}activations"):
         kind = kind or "selective"
     older = next((name for name in OLDER_FULL if fields.pop(name)), granularity)
     if older != granularity:
@@ -265,8 +268,8 @@ def _take_ranks(fields: Fields) -> None:
     """Take the number of ranks from options of torchrun or Slurm, where they are numbers."""
     number = {name: fields.pop(name) for name in (*NODES, *PER_NODE)}
     nodes = next((name for name in NODES if isinstance(number[name], int)), None)
-    each = next((name for name in PER_NODE if isinstance(number[name], int)), None)
-    if nodes and each and "job.devices" not in fields.found:
+    each = next((name for name in PER_NODE if number[name] is not None), "")  # tasks of Slurm are often torchrun's
+    if nodes and isinstance(number.get(each), int) and "job.devices" not in fields.found:
         fields.put("job.devices", number[nodes] * number[each], nodes, f"{number[nodes]} × {number[each]}")
 
 

@@ -54,7 +54,7 @@ def read(fields: Fields) -> None:
         if "model.activations_checkpoint_granularity" in fields.left
         else "model.recompute_"
     )
-    megatron.take_recomputation(fields, f"{above}granularity", f"{above}method", f"{above}num_layers")
+    megatron.take_recomputation(fields, above)
     if fields.left.get("trainer.devices") == -1:  # all of a node
         fields.pop("trainer.devices")
     per_node, nodes = fields.number("trainer.devices"), fields.number("trainer.num_nodes")

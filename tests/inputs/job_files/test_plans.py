@@ -138,6 +138,18 @@ def test_other_arithmetic_is_refused(tmp_path: Path, ffn: str) -> None:
         imported(path)
 
 
+def test_tasks_of_slurm_are_no_ranks_of_torchrun(tmp_path: Path) -> None:
+    text = MEGATRON.replace("--nodes=4", "--nodes=4\n#SBATCH --ntasks-per-node=1").replace("$GPUS_PER_NODE", "gpu")
+    with pytest.raises(InputError, match="--devices: missing"):
+        imported(written(tmp_path, "run.sh", text), devices=None)
+
+
+def test_gradients_and_key_heads_of_megatron(tmp_path: Path) -> None:
+    text = MEGATRON.replace("--bf16", "--bf16 --grad-reduce-in-bf16 --num-key-value-heads 8")
+    made = document(written(tmp_path, "run.sh", text))["model"]
+    assert (made["gradients"], made["kv_heads"]) == ("bf16", 8)
+
+
 def test_an_option_with_two_values_is_refused(tmp_path: Path) -> None:
     text = MEGATRON + "\ntorchrun pretrain_gpt.py --num-layers 40\n"
     with pytest.raises(InputError, match='num_layers: got "32 and 40"'):
@@ -276,6 +288,13 @@ def test_replicas_of_torchtitan_are_hsdp(tmp_path: Path) -> None:
     assert document(written(tmp_path, "tp.toml", text))["plans"]["tp2"]["data"] == {
         "family": "hsdp"
     }  # four replicas of shards over 4 × TP 2
+
+
+def test_modules_that_megatron_bridge_recomputes_are_read(tmp_path: Path) -> None:
+    text = NEMO.replace("activations_checkpoint_granularity: selective", "recompute_granularity: selective")
+    text = text.replace("fp8: false", "recompute_modules: [mlp]")
+    made = document(written(tmp_path, "llama.yaml", text), settings={"model.vocabulary": 32000})
+    assert (made["model"]["checkpointing"], made["model"]["checkpoint_every"]) == ("full", 2)
 
 
 def test_nemo_resolves_values_of_other_fields(tmp_path: Path) -> None:
