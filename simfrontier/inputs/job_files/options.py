@@ -19,6 +19,7 @@ _OPTION: Final = re.compile(r"(?<![\w-])--([A-Za-z][\w-]*):?(?:[ \t=]+((?!--|[)|
 _SET: Final = re.compile(r"(?m)^\s*(?:export\s+|local\s+|readonly\s+)?([A-Za-z_]\w*)=(\S*)")
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_]\w*)(?::-([^{}]*))?\}|\$([A-Za-z_]\w*)")
 _DEEPEST: Final = 8  # variables of variables
+_LONGEST: Final = 10_000  # characters: a variable that has itself several times grows without end
 _ARITHMETIC: Final = re.compile(r"\$\(\(((?:[^()\n]|\([^()\n]{0,200}\)){1,200})\)\)")  # parentheses of one level
 _OPERATORS: Final[Mapping[type[ast.operator], Callable[[int, int], int]]] = {
     **{ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul},
@@ -72,7 +73,7 @@ def _filled(text: str, variables: Mapping[str, Mapping[str, None]]) -> str:
     """Return a text with the values of variables in place of their names."""
     for _ in range(_DEEPEST):
         before, text = text, _ARITHMETIC.sub(_computed, _VARIABLE.sub(lambda match: _of(match, variables), text))
-        if text == before:
+        if text == before or len(text) > _LONGEST:
             break
     return text
 

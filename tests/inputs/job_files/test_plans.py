@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from simfrontier.base.errors import InputError
+from simfrontier.inputs.job_files.options import script_options
 from tests.inputs.job_files.samples import LLAMA_3_8B, LOG, MEGATRON, NEMO, NEOX, TITAN, ZERO_3, imported, written
 
 
@@ -148,6 +149,11 @@ def test_gradients_and_key_heads_of_megatron(tmp_path: Path) -> None:
     text = MEGATRON.replace("--bf16", "--bf16 --grad-reduce-in-bf16 --num-key-value-heads 8")
     made = document(written(tmp_path, "run.sh", text))["model"]
     assert (made["gradients"], made["kv_heads"]) == ("bf16", 8)
+
+
+def test_a_variable_of_itself_ends() -> None:
+    options = script_options('A="$A$A$A$A$A$A"\ntrain --num-layers $A')
+    assert 6**4 < len(options["num_layers"]) < 6**8
 
 
 def test_an_option_with_two_values_is_refused(tmp_path: Path) -> None:
