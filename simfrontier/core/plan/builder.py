@@ -56,6 +56,7 @@ class ProgramBuilder:
         self.redone = frozenset(name for op in redone for name, shift in op.writes if shift == 0)
         forward = (op for phase in (work.embedding, *work.kinds, work.head) for op in phase.forward)
         self.made_forward = frozenset(name for op in forward for name, _ in op.writes)
+        self.summed = frozenset(name for names in self.layout.summed_late.values() for name in names)
         self.copied: set[Ref] = set()
         self.copies_filled: set[Ref] = set()
         self.sending: dict[tuple[tuple[Hop, ...], Codec, str], tuple[Hop, ...]] = {}
@@ -64,6 +65,10 @@ class ProgramBuilder:
         self.owned: defaultdict[str, list[Weight]] = defaultdict(list)  # by unit whose hooks fetch them
         for weight in work.weights.values():
             self.owned[weight.owner].append(weight)
+        self.sharded = {
+            module: [weight for weight in owned if weight.name in self.tensors.sharded]
+            for module, owned in self.owned.items()
+        }
         makers = self._makers()
         self.begins = {(weight, ops[0]) for (weight, _), ops in makers.items()}
         self.completes = {(weight, ops[-1]) for (weight, _), ops in makers.items()}
@@ -205,11 +210,10 @@ class ProgramBuilder:
     def _enter(self, module: str, layer: int, micro: int, stage: Stage) -> tuple[Ref, ...]:
         """Add the hook of a module and the gather of its sharded weights. All of them are gathered, even those that
         this stage does not need (the embedding's table in the backward), as in DeepSpeed 0.16.5."""
-        owned = self.owned[module]
-        sharded = [w for w in owned if w.name in self.tensors.sharded]
-        refs = tuple(self._used(w, layer, micro, stage) for w in sharded)
+        owned, sharded = self.owned[module], self.sharded[module]
         if not sharded:
             return ()
+        refs = tuple(self._used(w, layer, micro, stage) for w in sharded)
         if self.plan.gathers_once:
             if stage != "forward" or micro > 0 or refs[0] in self.copies_filled:
                 return ()
@@ -431,9 +435,8 @@ class ProgramBuilder:
                 kernel=op.kernel,
             )
         )
-        summed = {name for names in self.layout.summed_late.values() for name in names}
         for (source, target), (name, _) in zip(written, op.writes, strict=True):
-            if target is not None and name not in summed:
+            if target is not None and name not in self.summed:
                 can_wait = stage == "backward" and op.kind not in AT_ONCE  # other work of the layer does not need it
                 self._value_moves(source, target, "input_gradient" if can_wait else "activation")
         for name in op.gradients:

@@ -172,7 +172,9 @@ def coalesced(moves: list[Move]) -> list[Move]:
     for move in moves:
         merged[move.purpose, move.hops].append(move)
     return [
-        replace(
+        same[0]
+        if len(same) == 1
+        else replace(
             same[0],
             src=tuple(ref for move in same for ref in move.src),
             dst=tuple(ref for move in same for ref in move.dst),

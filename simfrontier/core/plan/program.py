@@ -130,8 +130,9 @@ def _relative(item: Item, place: Place, tensors: Mapping[str, Tensor]) -> Op:
         tensor = tensors[ref.name]
         return Ref(ref.name, ref.layer - layer if tensor.per_layer else 0, ref.micro - micro if tensor.per_micro else 0)
 
+    # written out: `replace` takes three times as long, and this runs for every op of the step
     if isinstance(item, Compute):
-        return Compute(  # written out: `replace` takes three times as long, and this runs for every op of the step
+        return Compute(
             kind=item.kind,
             name=item.name,
             reads=tuple([rel(ref) for ref in item.reads]),
@@ -152,4 +153,18 @@ def _relative(item: Item, place: Place, tensors: Mapping[str, Tensor]) -> Op:
         there, back = (item.src, item.dst), (item.back_src, item.back_dst)
         (src, dst), (back_src, back_dst) = (tuple(tuple(map(rel, refs)) for refs in way) for way in (there, back))
         return replace(item, src=src, dst=dst, back_src=back_src, back_dst=back_dst, token=token)
-    return replace(item, src=tuple(map(rel, item.src)), dst=tuple(map(rel, item.dst)), token=token)
+    return Collective(
+        kind=item.kind,
+        name=item.name,
+        axes=item.axes,
+        src=tuple([rel(ref) for ref in item.src]),
+        dst=tuple([rel(ref) for ref in item.dst]),
+        codec=item.codec,
+        via=item.via,
+        lane=item.lane,
+        comm=item.comm,
+        blocking=item.blocking,
+        token=token,
+        per_hop=item.per_hop,
+        piece=item.piece,
+    )
