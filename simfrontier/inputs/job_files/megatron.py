@@ -253,12 +253,13 @@ def take_recomputation(fields: Fields, above: str) -> None:
     if kind not in (None, "full", "selective"):
         fields.fail(granularity, wrong(kind, "full or selective"))
     named = set(re.findall(r"\w+", str(modules or "core_attn")))
-    if kind != "selective" or named & {"core_attn"}:
+    most = next((each for each in ("moe", "mlp", "core_attn") if each in named), "")  # of those that take long
+    if kind != "selective" or most == "core_attn":
         fields.put("model.checkpointing", kind or "none", granularity if kind else "no recomputation")
     else:
-        value = "full" if named & {"moe", "mlp"} else "none"
+        value = "full" if most else "none"
         fields.assume({"model.checkpointing": value}, f"assumed: recomputation of {', '.join(sorted(named))}")
-        if "mlp" in named and "moe" not in named:
+        if most == "mlp":
             fields.assume({"model.checkpoint_every": 2}, "assumed: recomputation of MLPs, as of every second layer")
     if kind == "full" and how == "block":
         fields.not_modelled.append(f"{layers} = {shown(count)} (of each stage; all layers are taken as recomputed)")

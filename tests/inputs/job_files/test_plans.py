@@ -296,11 +296,22 @@ def test_replicas_of_torchtitan_are_hsdp(tmp_path: Path) -> None:
     }  # four replicas of shards over 4 × TP 2
 
 
-def test_modules_that_megatron_bridge_recomputes_are_read(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("modules", "checkpointing"),
+    [
+        ("[core_attn, layernorm]", {"checkpointing": "selective"}),
+        ("[core_attn, mlp]", {"checkpointing": "full", "checkpoint_every": 2}),
+        ("[moe, core_attn, mlp]", {"checkpointing": "full"}),
+        ("[moe_act, layernorm]", {"checkpointing": "none"}),
+    ],
+)
+def test_modules_that_are_recomputed_are_read_as_in_published_runs(
+    tmp_path: Path, modules: str, checkpointing: dict[str, Any]
+) -> None:
     text = NEMO.replace("activations_checkpoint_granularity: selective", "recompute_granularity: selective")
-    text = text.replace("fp8: false", "recompute_modules: [mlp]")
-    made = document(written(tmp_path, "llama.yaml", text), settings={"model.vocabulary": 32000})
-    assert (made["model"]["checkpointing"], made["model"]["checkpoint_every"]) == ("full", 2)
+    text = text.replace("fp8: false", f"recompute_modules: {modules}")
+    made = document(written(tmp_path, "llama.yaml", text), settings={"model.vocabulary": 32000})["model"]
+    assert {key: value for key, value in made.items() if key.startswith("checkpoint")} == checkpointing
 
 
 def test_nemo_resolves_values_of_other_fields(tmp_path: Path) -> None:
