@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, Final
 
@@ -104,9 +104,10 @@ def known_model(name: str) -> Shape | None:
     return next((shape for shape in _of_extras() if shape.name == name), None)
 
 
-def known_models() -> tuple[Shape, ...]:
-    """Return the shapes of all named models, those of the core first."""
-    return (*MODELS.values(), *_of_extras())
+def known_models() -> Iterator[Shape]:
+    """Yield the shapes of all named models, those of the core first."""
+    yield from MODELS.values()
+    yield from _of_extras()
 
 
 def find_model(name: str) -> Shape:

@@ -47,7 +47,7 @@ def in_full(document: Mapping[str, Any], is_whole: bool = True) -> dict[str, Any
     if isinstance(training, dict) and isinstance(training.get("batch"), str):
         with located(key=("training", "batch")):
             training["batch"] = batch_in_words(training["batch"])
-    for table, names in (("machine", catalog()), ("model", [shape.name for shape in known_models()])):
+    for table, names in (("machine", catalog()), ("model", (shape.name for shape in known_models()))):
         called = out[table].get("name") if isinstance(out.get(table), dict) else None
         if isinstance(called, str):
             out[table] = {**out[table], "name": in_case(called, names)}
@@ -60,7 +60,7 @@ def in_full(document: Mapping[str, Any], is_whole: bool = True) -> dict[str, Any
 
 def in_case(name: str, names: Iterable[str]) -> str:
     """Return a name as it is written among `names`; one that is none of them, in any case, as it is."""
-    return {each.lower(): each for each in names}.get(name.lower(), name)
+    return next((each for each in names if each.lower() == name.lower()), name)
 
 
 def _named_in_full(table: Mapping[str, Any], aliases: Mapping[str, str], place: tuple[str, ...]) -> dict[str, Any]:
