@@ -71,7 +71,7 @@ class Engine(FlowEvents):
         self.coming: dict[int, dict[Classes, list[int]]] = {}
         self.whole: list[WholeCalls] = []
         self.whole_load = 0  # links that any of them loads, as bits
-        self.times_by_class: list[dict[tuple[int, int], CallTimes]] = [{} for _ in roles]
+        self.times_by_class: list[dict[tuple[int, int], tuple[float, CallTimes]]] = [{} for _ in roles]
         self.times_by_node: list[dict[int, list[tuple[float, Mapping[int, CallTimes]]]]] = [{} for _ in roles]
         self.nodes = number_nodes(self.parts, [context.pricing for context in self.contexts])
 
@@ -217,7 +217,7 @@ class Engine(FlowEvents):
         If these classes also end it at the same time, run the equal calls that follow immediately as well."""
         followers = self.parts[role].followers
         alone = self._alone(role, node, classes)
-        nodes, begins = [node], [self.env.now]
+        nodes, begins = [node], [self.now]
         if len(alone.ends) == 1:
             ((length, _),) = alone.ends
             while followers[nodes[-1]] >= 0:
@@ -229,7 +229,7 @@ class Engine(FlowEvents):
         self.whole_load |= load
         self._enter(calls, 0)
         for delay, ending in alone.ends:
-            self._after(begins[-1] - self.env.now + delay, Ending(key, ending))
+            self._after(begins[-1] - self.now + delay, Ending(key, ending))
 
     def _enter(self, calls: WholeCalls, number: int) -> None:
         """Record that the program call with index `number` in `calls` has begun."""
@@ -269,7 +269,7 @@ class Engine(FlowEvents):
         return known[key]
 
     def _run_by_ops(self, cls: int, role: int, node: int) -> None:
-        self.start[cls][node] = self.env.now
+        self.start[cls][node] = self.now
         part, context = self.parts[role], self.contexts[role]
         inner = context.inner(part, node)
         program = inner.segmented.program
@@ -281,7 +281,7 @@ class Engine(FlowEvents):
         """Start all ops that may start now in the program call that a rank class runs op by op."""
         call = self.by_ops[cls]
         for index in call.issuer.startable():
-            call.ready[index] = self.env.now
+            call.ready[index] = self.now
             self._arrive(cls, call.key, index, call.inner.infos[index])
 
     def _disturb(self, load: int) -> bool:
@@ -298,7 +298,7 @@ class Engine(FlowEvents):
         """Continue the program call in progress op by op: simulate it alone once more up to the current time, and take
         over the items in progress of that simulation."""
         self._take_out(calls)
-        now, instant = self.env.now, max(INSTANT_S, self.env.now * RESOLUTION)
+        now, instant = self.now, max(INSTANT_S, self.now * RESOLUTION)
         number = bisect_right(calls.begins, now + instant) - 1
         self._pass_to(calls, number)
         context = self.contexts[calls.role]
@@ -406,13 +406,13 @@ class Engine(FlowEvents):
             if not call.issuer.is_finished:
                 self._next(cls)
                 continue
-            self.times_by_class[self.role_of[cls]][cls, call.node] = self.by_ops.pop(cls).times()
+            self.times_by_class[self.role_of[cls]][cls, call.node] = 0.0, self.by_ops.pop(cls).times()
             self._end(cls, call.node)
             touched[cls] = None
         self._start_all(sorted(touched))
 
     def _end(self, cls: int, node: int) -> None:
-        self.end[cls][node] = self.env.now
+        self.end[cls][node] = self.now
         self.issuers[cls].finish(node)
 
     def _end_whole(self, ending: Ending) -> None:

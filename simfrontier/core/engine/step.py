@@ -18,7 +18,6 @@ from simfrontier.core.engine.call_factors import apply_call_factors, call_factor
 from simfrontier.core.engine.chunk import chunked, refuse_many
 from simfrontier.core.engine.context import EngineContext
 from simfrontier.core.engine.durations import Durations
-from simfrontier.core.engine.engine import Engine
 from simfrontier.core.engine.joint import Neighbour, simulate_beside
 from simfrontier.core.engine.repeating import RepeatingEngine
 from simfrontier.core.engine.step_path import NodeNumbers, StepPath, number_nodes, timelines
@@ -206,9 +205,7 @@ def simulate(
     if not contended:
         return timelines(StepPath(Durations(pricing, parts, classes)), classes)
     context, others = EngineContext(pricing), [(since, EngineContext(state)) for since, state in later]
-    if len(parts) == 1 and parts[0].num_ops == parts[0].program.num_ops:
-        return RepeatingEngine(context, parts[0], classes[0], others).run()
-    return Engine([(context, *role) for role in zip(parts, classes, strict=True)], later=others).run()
+    return RepeatingEngine([(context, *role) for role in zip(parts, classes, strict=True)], later=others).run()
 
 
 def simulate_step(

@@ -439,7 +439,7 @@ class _CallTimes:
 
     def __init__(self, path: StepPath, classes: Sequence[tuple[int, ...]]) -> None:
         self.path, self.classes = path, classes
-        self.by_class: list[dict[tuple[int, int], CallTimes]] = [{} for _ in classes]
+        self.by_class: list[dict[tuple[int, int], tuple[float, CallTimes]]] = [{} for _ in classes]
         self.by_node: list[dict[int, list[tuple[float, Mapping[int, CallTimes]]]]] = [{} for _ in classes]
         self._whole: dict[CallPath, dict[int, CallTimes]] = {}
 
@@ -449,7 +449,7 @@ class _CallTimes:
         call = self.path.call(role, index)
         if not self.path.runs_whole[node]:
             times = self._by_class(call.times(start), role)
-            self.by_class[role].update({(cls, index): each for cls, each in times.items()})
+            self.by_class[role].update({(cls, index): (0.0, each) for cls, each in times.items()})
             return
         if call not in self._whole:
             self._whole[call] = self._by_class(call.times_alone, role)

@@ -57,21 +57,21 @@ class RoleTimeline:
 
     `timeline` has a row for each of `classes` and a column for each program node. `by_class` and `by_node` hold the
     times of the ops inside program calls that one node represents: `by_class` by (rank class, node) for calls that ran
-    op by op; `by_node` by node for calls that ran as a whole on several rank classes at once, each with the instant at
-    which the call began.
+    op by op, each with its reference instant; `by_node` by node for calls that ran as a whole on several rank classes
+    at once, each with the instant at which the call began.
     """
 
     segmented: SegmentedProgram
     classes: tuple[int, ...]
     timeline: Timeline
-    by_class: Mapping[tuple[int, int], CallTimes]
+    by_class: Mapping[tuple[int, int], tuple[float, CallTimes]]
     by_node: Mapping[int, list[tuple[float, Mapping[int, CallTimes]]]]
 
     def call_times(self, cls: int, node: int) -> tuple[float, CallTimes]:
         """Return the reference instant of a program call on a rank class, and the times of the call's ops relative to
         it."""
         if (cls, node) in self.by_class:
-            return 0.0, self.by_class[cls, node]
+            return self.by_class[cls, node]
         for since, times in self.by_node[node]:
             if cls in times:
                 return since, times[cls]
