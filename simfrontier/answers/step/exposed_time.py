@@ -128,14 +128,10 @@ class _Sweep:
 
     def __init__(self, step: SimulatedStep) -> None:
         row, is_shared = step.critical_row, step.pricing.role_assignment.is_shared
-        ops, known = step.ops, dict[int, int]()
-        self.kinds = np.empty(len(ops), np.int64)
-        waits = np.zeros(len(ops), bool)
-        for index, op in enumerate(ops):
-            if op.number not in known:
-                known[op.number] = _place(op, step)
-            self.kinds[index] = known[op.number]
-            waits[index] = not isinstance(op, Compute) and not is_shared(op)
+        numbers, index_of = np.unique(step.view(step.critical).numbers, return_inverse=True)
+        ops = [step.schedule.ops[number] for number in numbers.tolist()]
+        self.kinds = np.array([_place(op, step) for op in ops], np.int64)[index_of]
+        waits = np.array([not isinstance(op, Compute) and not is_shared(op) for op in ops], bool)[index_of]
         self.begin = np.where(waits, step.timeline.ready[row], step.timeline.start[row])
         self.end = step.timeline.end[row]
         self.times = np.unique(np.concatenate([[0.0, step.step_s], self.begin, self.end]))

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+
 from simfrontier.core.collectives import brought_bytes, message_bytes, payload_share
 from simfrontier.core.engine import SimulatedStep, Walk
 from simfrontier.core.program import (
@@ -168,36 +170,37 @@ def gathers(step: SimulatedStep) -> Gathers | None:
     calls = tuple(_calls(step))
     if not calls:
         return None
-    reductions = [(op, at) for at, op in _collectives(step) if op.name == "step_reduction"]
+    reductions = _collectives(step, "step_reduction")
     line, row = step.timeline, step.critical_row
-    spans = [(float(line.start[row, at]), float(line.end[row, at])) for _, at in reductions]
+    spans = [(float(line.start[row, at]), float(line.end[row, at])) for at, _ in reductions]
     return Gathers(
         calls=calls,
         num_reductions=len(reductions),
-        reduced_bytes=sum(_brought(step, op) for op, _ in reductions),
-        reductions_sent_bytes=sum(_sent(step, op) for op, _ in reductions),
+        reduced_bytes=sum(_brought(step, op) for _, op in reductions),
+        reductions_sent_bytes=sum(_sent(step, op) for _, op in reductions),
         reductions_s=_covered_s(spans),
     )
 
 
-def _collectives(step: SimulatedStep) -> Iterator[tuple[int, Collective]]:
-    for at, op in enumerate(step.ops):
-        if isinstance(op, Collective):
-            yield at, op
+def _collectives(step: SimulatedStep, name: str) -> list[tuple[int, Collective]]:
+    """Return the collectives of this name on the critical rank, each with its place among the rank's ops."""
+    named = {op.number: op for op in step.schedule.ops if isinstance(op, Collective) and op.name == name}
+    numbers = step.view(step.critical).numbers
+    places = np.flatnonzero(np.isin(numbers, list(named)))
+    return [(at, named[number]) for at, number in zip(places.tolist(), numbers[places].tolist(), strict=True)]
 
 
 def _calls(step: SimulatedStep) -> Iterator[Gather]:
     line, row = step.timeline, step.critical_row
-    for at, op in _collectives(step):
-        if op.name == "statistic":
-            yield Gather(
-                value=step.schedule.tensors[op.src[0].name].value,
-                kind=op.kind,
-                rank_bytes=_brought(step, op),
-                sent_bytes=_sent(step, op),
-                holds=op.lane == "compute",
-                seconds=float(line.end[row, at] - line.ready[row, at]),
-            )
+    for at, op in _collectives(step, "statistic"):
+        yield Gather(
+            value=step.schedule.tensors[op.src[0].name].value,
+            kind=op.kind,
+            rank_bytes=_brought(step, op),
+            sent_bytes=_sent(step, op),
+            holds=op.lane == "compute",
+            seconds=float(line.end[row, at] - line.ready[row, at]),
+        )
 
 
 def _brought(step: SimulatedStep, op: Collective) -> int:

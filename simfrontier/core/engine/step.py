@@ -159,7 +159,7 @@ class SimulatedStep:
     @cached_property
     def is_kernel(self) -> NDArray[np.bool_]:
         """Mask of the ops that are local work on the compute lane [num_ops]."""
-        return is_kernel(self.ops)
+        return is_kernel(self.schedule.ops)[self.view(self.critical).numbers]
 
     @cached_property
     def compute_s(self) -> float:

@@ -97,6 +97,14 @@ class RoleView:
         return [op for call in self.segmented.role.calls for op in call.ops]
 
     @cached_property
+    def numbers(self) -> Ints:
+        """Number of each op in `Schedule.ops` [num_ops]."""
+        blocks = {
+            call.block: np.array([op.number for op in call.ops], int) for call in self.segmented.role.first_calls()
+        }
+        return np.concatenate([blocks[call.block] for call in self.segmented.role.calls])
+
+    @cached_property
     def calls(self) -> list[Call]:
         """Program call to which each op belongs."""
         return [call for call in self.segmented.role.calls for _ in call.ops]
