@@ -27,7 +27,10 @@ Settings = Annotated[
 Plans = Annotated[str | None, typer.Option(help="plans to run, e.g. 'zero3; tp 8 pp 2' (default: the scenario's)")]
 Devices = Annotated[str | None, typer.Option(help="sizes to run, e.g. 8,64,384 (default: the scenario's)")]
 MachineName = Annotated[
-    str | None, typer.Option(help="machine, instead of a scenario, e.g. lumi-g (default with --model: frontier)")
+    str | None,
+    typer.Option(
+        help="machine (name or TOML file), instead of a scenario, e.g. lumi-g (default with --model: frontier)"
+    ),
 ]
 ModelName = Annotated[str | None, typer.Option(help="model, instead of a scenario, e.g. gpt-13b")]
 Batch = Annotated[

@@ -28,7 +28,10 @@ def compare(
     model: options.ModelName = None,
     plans: Annotated[
         str | None,
-        typer.Option(help="plans, e.g. 'zero3; hsdp; tp 8 pp 2; tp 8 pp 2 vp 4' (default: the scenario's)"),
+        typer.Option(
+            help="plans, e.g. 'zero3; hsdp; tp 8 pp 2; tp 8 pp 2 vp 4' (default: the scenario's; with --model six "
+            "variants of ZeRO)"
+        ),
     ] = None,
     devices: options.Devices = None,
     nodes: Annotated[str | None, typer.Option(help="sizes in nodes, instead of --devices, e.g. 1,8,48")] = None,
