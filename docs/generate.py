@@ -24,7 +24,9 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_content(html: str, **_: Any) -> str:
-    """mkdocs has made the HTML of a page: no line ends between a number and its percent sign."""
+    """mkdocs has made the HTML of a page: links of a notebook lead to pages, as mkdocs makes those of Markdown, and no
+    line ends between a number and its percent sign."""
+    html = re.sub(r'(href="[\w./-]+)\.md(?=[#"])', r"\1.html", html)
     return re.sub(r"(\d) %", "\\1\N{NO-BREAK SPACE}%", html)
 
 
