@@ -209,5 +209,7 @@ def test_arguments_of_another_type_are_told_in_a_line(tmp_path: Path) -> None:
     config.write_text("{}")
     with pytest.raises(sf.InputError, match="machine: got 5, allowed: the name"):
         sf.import_job(config, machine=5)  # type: ignore[arg-type]
+    with pytest.raises(sf.InputError, match=r"^nodes: got 2 beside devices"):
+        sf.import_job(config, devices=16, nodes=2)
     with pytest.raises(sf.InputError, match="plans: got 5, allowed: plans"):
         sf.import_job(config, plans=5)  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, TypeVar, get_args
 from annotated_types import Ge, Le
 from pydantic import BeforeValidator, TypeAdapter, ValidationError
 
-from simfrontier.base.errors import InputError, nearest, wrong
+from simfrontier.base.errors import InputError, nearest, shown, wrong
 from simfrontier.base.workers import PROCESSES
 from simfrontier.core.engine import Fidelity
 from simfrontier.inputs.scenario import split_plans
@@ -63,6 +63,12 @@ def sizes(value: Any) -> tuple[int, ...]:
 def nodes(value: Any) -> tuple[int, ...]:
     """Return numbers of nodes as a tuple, empty for None; a single number is accepted."""
     return argument(NODES, () if value is None else value, "nodes", "numbers of nodes, e.g. nodes=[1, 8, 48]")
+
+
+def refuse_both(devices: int | tuple[int, ...] | None, nodes: int | tuple[int, ...] | None) -> None:
+    """Raise InputError for sizes in devices and in nodes."""
+    if devices and nodes:
+        raise InputError(f"got {shown(nodes)} beside devices; allowed: one of the two", where="nodes")
 
 
 def size(value: Any) -> int | None:

@@ -49,10 +49,12 @@ def import_job(
     ]
     if not paths:
         raise InputError('got no file; allowed: import_job("config.json", nodes=16)', where="import_job")
+    size, count = given.size(devices), None if nodes is None else given.count("nodes", nodes)
+    given.refuse_both(size, count)
     wanted = Wanted(
         machine=given.machine(machine),
-        devices=given.size(devices),
-        nodes=None if nodes is None else given.count("nodes", nodes),
+        devices=size,
+        nodes=count,
         plans=None if plans is None else "; ".join(given.names(plans)),
         settings=given.settings(settings or {}),
     )

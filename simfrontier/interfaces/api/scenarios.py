@@ -133,8 +133,7 @@ def _refuse_swapped(machine: Any, model: Any) -> None:
 
 def _sizes(devices: tuple[int, ...], nodes: tuple[int, ...], machine: str, settings: given.Settings) -> tuple[int, ...]:
     """Return the numbers of devices of a comparison. Raises InputError unless either devices or nodes are given."""
-    if devices and nodes:
-        raise InputError(f"got {shown(list(nodes))} beside devices; allowed: one of the two", where="nodes")
+    given.refuse_both(devices, nodes)
     if not devices and not nodes:
         raise InputError("got none; allowed: sizes, e.g. devices=[8, 64, 384], or nodes", where="devices")
     return devices or devices_of_nodes(nodes, machine, IN_PYTHON, settings)
