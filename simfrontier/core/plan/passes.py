@@ -120,6 +120,8 @@ def gather_in_buckets(program: Program, max_elements: int) -> Program:
     for place, item in items:
         if is_gather(item):
             wanted[place].append(item)
+    if not wanted:
+        return program
     out: Placed = []
     for place, item in items:
         if is_gather(item):
@@ -193,6 +195,8 @@ def bucket(
     micro-batch's, or of the step."""
     items = program.items
     last_of = _flush_points(items, purpose, by_layer)
+    if not last_of:
+        return program
     out: Placed = []
     held: list[Move] = []
 
@@ -239,6 +243,8 @@ def after_their_gradients(program: Program) -> Program:
     for index, (_, item) in enumerate(items):
         if isinstance(item, Move) and item.purpose == "gradient":
             completes.update((ref, index) for ref in item.dst)
+    if not completes:
+        return program
     delayed: dict[int, list[Item]] = defaultdict(list)
     out: Placed = []
     for index, (place, item) in enumerate(items):
@@ -291,6 +297,8 @@ def keep_recomputed(program: Program) -> Program:
 def _renamed(program: Program, items: Placed, renamed: dict[Ref, Ref]) -> Program:
     """Return the program without the gathers into the `renamed` buffers; ops that read such a buffer read its
     replacement."""
+    if not renamed:
+        return program
     out: Placed = []
     for place, item in items:
         if is_gather(item) and item.dst[0] in renamed:
