@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from simfrontier_real.verify.verdict import scheduled_bytes
 from tests.core.trace.events import arrows
 from tests.real.grids import axonn, context, megatron
 from tests.real.ranks import trained
-from tests.real.schedules import ENGINES, EXACT, QUANTISED, STALE, Sizes, schedule
+from tests.real.schedules import ENGINES, EXACT, PLAIN, QUANTISED, STALE, Sizes, schedule
 from tests.real.together import EQUAL
 from tests.some import some
 
@@ -93,7 +94,7 @@ def grids() -> list[Schedule]:
         megatron(2, 2, shape="further", sequence_parallel=True, layers="even"),
         megatron(2, 2, shape="llama", checkpointing="none", offload_activations=1),
         megatron(2, 2, shape="bloom"),
-        megatron(1, 1, 4, expert=4, shape="experts"),
+        megatron(1, 1, 4, expert=4, shape="experts", engine=replace(PLAIN, synchronise="experts")),
         megatron(1, 1, 4, expert=2, dispatch="all_gather", shape="drops", data="zero1"),
         megatron(2, 1, 2, expert=4, expert_tensor=1, sequence_parallel=True, shape="deepseek", data="zero1"),
         context(2, "gather", 2, sequence_parallel=True),

@@ -113,6 +113,7 @@ GRIDS = [
     megatron(2, 1, 2, expert=2, expert_tensor=1, sequence_parallel=True, shape="experts", checkpointing="none"),
     megatron(2, 1, 2, expert=2, sequence_parallel=True, shape="experts", data="zero3"),
     megatron(2, 1, 2, expert=2, shape="experts"),
+    megatron(1, 2, 2, expert=2, shape="experts", engine=replace(PLAIN, synchronise="experts")),
     megatron(2, 1, 2, expert=2, shape="clamped"),
     megatron(
         2, 1, 4, expert=4, expert_tensor=1, context=2, context_by="gather", sequence_parallel=True, shape="experts"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from simfrontier.base.errors import InputError, nearest
-from simfrontier.core.program import Collective, Compute, Exchange, ExpandedProgram, Mesh, PartialOp
+from simfrontier.core.program import Collective, Compute, Exchange, ExpandedProgram, Mesh, PartialOp, is_wait
 from simfrontier_real.ops import moves
 from simfrontier_real.ops.arrays import Array, Backend
 from simfrontier_real.ops.codecs.mpc import stream_bytes
@@ -69,7 +69,7 @@ class RealOpRunner(OpRunner):
 
     def __post_init__(self) -> None:
         for op in {op.number: op for op in self.context.program.ops}.values():
-            if isinstance(op, Compute) and op.kind != "hook" and op.kind not in self.kernels:
+            if isinstance(op, Compute) and not is_wait(op) and op.kind not in self.kernels:
                 raise InputError(f"op {op.kind} {op.name}: no kernel of that kind; {nearest(op.kind, self.kernels)}")
         self._passing = {t.name for t in self.context.schedule.tensors.values() if t.role in ("accumulator", "scalar")}
 
@@ -82,7 +82,7 @@ class RealOpRunner(OpRunner):
     def run(self, index: int, ready_s: float) -> None:
         op = self.context.program.ops[index]
         assert isinstance(op, Compute)
-        if op.kind != "hook":
+        if not is_wait(op):
             self.kernels[op.kind](Operands(self.context, index, op))
 
     def outgoing(self, index: int) -> tuple[Array, ...]:

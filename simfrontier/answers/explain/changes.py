@@ -213,6 +213,7 @@ _START_UPS = {
 _ENGINE: tuple[tuple[str, object, object, str], ...] = (
     ("overlap", False, True, "communication overlaps with computation (engine)"),
     ("blocking", "host", "stream", "blocking calls block their stream, not the host (engine)"),
+    ("synchronise", "experts", "never", "no launches of experts one by one, no waits for their rows (engine)"),
     ("step_reduction", "end", "overlap", "last reduction of gradients overlaps with the backward (engine)"),
 )
 

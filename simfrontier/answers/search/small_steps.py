@@ -17,7 +17,7 @@ from simfrontier.core.cost import Prices
 from simfrontier.core.engine import passed
 from simfrontier.core.machine import Machine
 from simfrontier.core.plan import STREAM, build, structure_of
-from simfrontier.core.program import Collective, Exchange, Op, Schedule, is_product
+from simfrontier.core.program import HOST, Collective, Exchange, Op, Schedule, is_product
 from simfrontier.inputs.scenario import Case
 
 FEW_LAYERS = 2
@@ -33,10 +33,10 @@ class SmallStep:
     `floor_s`: the same end times if there were only the model's kernels and the collectives inside layers that they
     wait for, each with its lower bound (`Prices.floor_s`); these do not depend on where a plan keeps its weights.
     `embedding_s`, `head_s`: the sums of these lower bounds over the embedding and the head, in one micro-batch.
-    `kernels_s`: seconds that the compute lane is busy until the end of each micro-batch, and of the step; `aside_s`:
-    those of collectives of weights and gradients on other lanes (those in pieces beside products are moved by copy
-    engines: Transformer Engine's ring exchange, torch's asynchronous tensor parallelism). `products_s`: seconds of
-    products of weights, per micro-batch.
+    `kernels_s`, `host_s`: seconds that the compute lane and the host are busy until the end of each micro-batch, and of
+    the step; `aside_s`: those of collectives of weights and gradients on other lanes (those in pieces beside products
+    are moved by copy engines: Transformer Engine's ring exchange, torch's asynchronous tensor parallelism).
+    `products_s`: seconds of products of weights, per micro-batch.
 
     Bytes on a rank: `persistent_bytes`: tensors that live for the whole step; `peak_bytes`: peak of buffers over time,
     of which `passing_bytes` are weights and gradients in flight; in program order, the peaks of buffers during layers
@@ -50,6 +50,7 @@ class SmallStep:
     embedding_s: float
     head_s: float
     kernels_s: tuple[float, ...]
+    host_s: tuple[float, ...]
     products_s: float
     aside_s: tuple[float, ...]
     persistent_bytes: int
@@ -186,18 +187,23 @@ def _small(form: SmallForm, priced: PricedSchedule, prices: Prices, case: Case) 
     passing = {name for name, tensor in schedule.tensors.items() if tensor.role in PASSING}
     peak_bytes, passing_bytes = peak_in_time(form, size, start, end, passing)
     each = list(zip(ops, times, strict=True))
-    busy = np.cumsum([s if op.lane == "compute" else 0.0 for op, s in each]).tolist()
+
+    def so_far(counts: Callable[[Op], bool]) -> tuple[float, ...]:
+        """Return the seconds of the ops that count until the end of each micro-batch, and of the step."""
+        total = np.cumsum([s if counts(op) else 0.0 for op, s in each]).tolist()
+        return (*(total[op] for op in form.micro_ends), total[-1])
+
     products = sum(s for op, s in each if op.lane == "compute" and is_product(op.kind))
-    aside = np.cumsum([s if op.lane in ASIDE and isinstance(op, Collective) else 0.0 for op, s in each]).tolist()
     return SmallStep(
         micro_s=tuple(end[op] for op in form.micro_ends),
         step_s=max(end),
         floor_s=tuple(least[op] for op in form.chain_ends),
         embedding_s=of_call.get("embedding", 0.0) + of_call.get("embedding.backward", 0.0),
         head_s=of_call.get("head", 0.0),
-        kernels_s=(*(busy[op] for op in form.micro_ends), busy[-1]),
+        kernels_s=so_far(lambda op: op.lane == "compute"),
+        host_s=so_far(lambda op: op.lane == HOST),
         products_s=products / len(form.micro_ends),
-        aside_s=(*(aside[op] for op in form.micro_ends), aside[-1]),
+        aside_s=so_far(lambda op: op.lane in ASIDE and isinstance(op, Collective)),
         persistent_bytes=sum(
             size[name] * (form.instances[tensor.weight or tensor.follows or ""] if tensor.per_layer else 1)
             for name, tensor in schedule.tensors.items()

@@ -23,7 +23,7 @@ class Estimate:
     """Estimated step of a plan, in seconds and bytes. `step_s`: step time in closed form, without contention; at least
     `floor_s`, a lower bound on the simulated step time. `peak_bytes`: on the fullest rank. `busy_s`: busy time of the
     compute lane, of which matrix products of weights take `products_s`; `aside_s`: time of collectives of weights and
-    gradients on other lanes (0 in pipelines, where they are few); `end_s`: time of the step after its last micro-batch.
+    gradients on other lanes (0 in pipelines, where they are few).
     """
 
     step_s: float
@@ -32,7 +32,6 @@ class Estimate:
     busy_s: float = 0.0
     products_s: float = 0.0
     aside_s: float = 0.0
-    end_s: float = 0.0
 
     def __post_init__(self) -> None:
         if self.step_s < self.floor_s:  # a few layers say only roughly what many take; the bound is certain
@@ -59,7 +58,6 @@ def estimate(case: Case, small_schedules: SmallSchedules) -> Estimate:
         busy_s=_extended(case.grad_accum, at, lambda small: small.kernels_s),
         products_s=case.grad_accum * at(lambda small: small.products_s),
         aside_s=_extended(case.grad_accum, at, lambda small: small.aside_s),
-        end_s=at(_end_s),
     )
 
 
@@ -85,9 +83,13 @@ def _peak_bytes(case: Case, pair: SmallSteps, at: Line) -> float:
 
 def _step_s(num_micro: int, at: Line) -> float:
     """Return the step time in seconds. Communication exposed with few layers may be hidden with more: it shrinks as
-    layers are added, until it is gone. So the step is at least as long as its kernels."""
+    layers are added, until it is gone. So the step is at least as long as its kernels, and as the host's code and what
+    follows the last micro-batch."""
     whole = _extended(num_micro, at, lambda small: (*small.micro_s, small.step_s))
-    return max(whole, _extended(num_micro, at, lambda small: small.kernels_s))
+    kernels_s, host_s = (
+        _extended(num_micro, at, of) for of in (lambda small: small.kernels_s, lambda small: small.host_s)
+    )
+    return max(whole, kernels_s, host_s + at(_end_s))
 
 
 def _floor_s(num_micro: int, at: Line) -> float:
@@ -128,13 +130,18 @@ def _of_pipeline(case: Case, pair: SmallSteps, small_schedules: SmallSchedules) 
     def middle(small: SmallStep) -> float:
         return small.micro_s[1] - small.micro_s[0]
 
+    def micro_s(line: Line, has_head: bool) -> float:
+        """Return the time of a micro-batch in the layers of a stage, and in the head: at least that of its host."""
+        host_s = line(lambda small: small.host_s[1] - small.host_s[0])
+        return max(line(middle) - (0.0 if has_head else bare(middle)), host_s)
+
     ways = small_schedules.prices.boundaries_s(case.mesh, pipeline.axis, pair.stream_bytes)
     there_s, worst_s = sum(ways) / len(ways) * (stages - 1), max(ways)
     if pipeline.overlap:
         worst_s = 0.0
-    ends_s = max(last(middle), first(middle) - bare(middle)) + worst_s
-    pace_s = max([ends_s, *(line(middle) - bare(middle) + 2 * worst_s for line in lines[1:-1])])
-    fill_s = sum([count * (pair.line(run)(middle) - bare(middle)) for run, count in passed_first])
+    ends_s = max(micro_s(last, has_head=True), micro_s(first, has_head=False)) + worst_s
+    pace_s = max([ends_s, *(micro_s(line, has_head=False) + 2 * worst_s for line in lines[1:-1])])
+    fill_s = sum([count * micro_s(pair.line(run), has_head=False) for run, count in passed_first])
     fill_s = fill_s * _waiting_share(case) + 2 * there_s
     if case.plan.gathers_once:
         fill_s += max(0.0, first(lambda small: small.micro_s[0]) - first(middle)) / pipeline.chunks
@@ -149,10 +156,9 @@ def _of_pipeline(case: Case, pair: SmallSteps, small_schedules: SmallSchedules) 
     if pipeline.splits_backward:  # weight gradients may fill the time before and after
         fill_least_s = 0.0
     return Estimate(
-        step_s=fill_s + last(middle) + (micros - 1) * pace_s + end_s,
+        step_s=fill_s + micro_s(last, has_head=True) + (micros - 1) * pace_s + end_s,
         floor_s=fill_least_s + micros * least_s,
         peak_bytes=max(_stage_bytes(case, pair, stage, line, bare) for stage, line in enumerate(lines)),
-        end_s=end_s,
     )
 
 

@@ -16,7 +16,7 @@ from simfrontier.answers.step.critical import WAIT, PathLevel, level_of
 from simfrontier.base.arrays import Floats, Ints
 from simfrontier.base.units import listed, written
 from simfrontier.core.engine import LEVELS, SimulatedStep
-from simfrontier.core.program import KINDS, PAUSE, Compute, Op
+from simfrontier.core.program import HOST, KINDS, PAUSE, Compute, Op
 
 SLOWED = "slowed"  # kind of the time by which kernels are longer than alone
 IDLE = "idle"  # kind of the time in which the rank does nothing
@@ -24,6 +24,7 @@ _LEAST = 1e-12  # of a step: a part that is shorter is a difference by rounding
 
 Spent = Literal["compute", "inter_node", "intra_node", "package", "codec", "idle"]
 _ORDER: tuple[Spent, ...] = ("compute", *LEVELS, "codec")  # a moment belongs to the first of these that is active
+_OF_HOST = len(_ORDER)  # in the order: ops of the host, whose time is idle
 KERNELS_FIRST: tuple[Spent, ...] = ("compute", "codec", *LEVELS)  # or, where work on any lane hides communication
 
 
@@ -34,7 +35,7 @@ class Exposure:
     `compute`: a kernel of the compute lane runs. Otherwise the time is attributed to the coarsest collective that the
     rank executes or waits in, or the exchange that it executes; else to local work of another lane (`codec`: encoding,
     decoding, reordering, and copies to the host and back); else to `idle`, which includes the pipeline bubble, in which
-    a rank waits for other stages.
+    a rank waits for other stages, and the time in which a rank waits for its host.
     """
 
     compute: float
@@ -114,6 +115,7 @@ def time_spent(step: SimulatedStep) -> TimeSpent:
             found += _kernels(step, mine, float(sweep.lengths[active].sum()))
         else:
             found += _parts(step, spent, mine, sweep.seconds_of_each(mine, active))
+    found += _parts(step, "idle", *sweep.of_host())
     idle_s = float(sweep.lengths[~sweep.taken].sum())
     if idle_s > _LEAST * step.step_s:
         found.append(TimePart(spent="idle", kind=IDLE, axes=(), level="device", seconds=idle_s, calls=0))
@@ -144,11 +146,21 @@ class _Sweep:
         """
         for spent in order:
             mine = np.flatnonzero(self.kinds == _ORDER.index(spent))
-            change = np.bincount(np.searchsorted(self.times, self.begin[mine]), minlength=len(self.times))
-            change -= np.bincount(np.searchsorted(self.times, self.end[mine]), minlength=len(self.times))
-            active = (np.cumsum(change) > 0) & ~self.taken
-            self.taken |= active
-            yield spent, mine, active
+            yield spent, mine, self._active(mine)
+
+    def of_host(self) -> tuple[Ints, Floats]:
+        """Return the host's ops, and for each the seconds attributed to it: those in which the device does nothing.
+        Their intervals are then no longer available."""
+        mine = np.flatnonzero(self.kinds == _OF_HOST)
+        return mine, self.seconds_of_each(mine, self._active(mine))
+
+    def _active(self, mine: Ints) -> NDArray[np.bool_]:
+        """Return the available intervals in which one of these ops is active; these are then no longer available."""
+        change = np.bincount(np.searchsorted(self.times, self.begin[mine]), minlength=len(self.times))
+        change -= np.bincount(np.searchsorted(self.times, self.end[mine]), minlength=len(self.times))
+        active = (np.cumsum(change) > 0) & ~self.taken
+        self.taken |= active
+        return active
 
     def seconds_of_each(self, mine: Ints, active: NDArray[np.bool_]) -> Floats:
         """Divide the intervals among the active ops: each interval is attributed to the op that began first."""
@@ -163,13 +175,13 @@ class _Sweep:
 
 
 def _place(op: Op, step: SimulatedStep) -> int:
-    """Return the rank of the op in the order of attribution; host ops and pauses come last: no time is attributed to
-    them.
+    """Return the rank of the op in the order of attribution; the host's ops come last, and no time is attributed to
+    pauses.
     """
     if isinstance(op, Compute):
         if op.kind == PAUSE.name:
-            return len(_ORDER)
-        return {"compute": 0, "host": len(_ORDER)}.get(op.lane, len(_ORDER) - 1)
+            return _OF_HOST + 1
+        return {"compute": 0, HOST: _OF_HOST}.get(op.lane, _OF_HOST - 1)
     return _ORDER.index(step.level(op))
 
 

@@ -21,7 +21,7 @@ from simfrontier.core.collectives import Library, Residual, call_of, message_byt
 from simfrontier.core.cost import pair_shape
 from simfrontier.core.engine import DurationFactors, SimulatedStep, resampled_s, resampled_waits
 from simfrontier.core.machine import Machine
-from simfrontier.core.program import DIRECT, CollectiveKind, Compute, Exchange, SegmentedProgram
+from simfrontier.core.program import DIRECT, CollectiveKind, Compute, Exchange, SegmentedProgram, is_wait
 
 NORMAL_90 = 1.6448536269514722  # half the width of a normal's central 90 %, in standard deviations
 QUANTILES = (0.05, 0.5, 0.95)  # the lower end of a band, its middle, and its upper end
@@ -112,7 +112,7 @@ def factors(step: SimulatedStep, spread: Spread, plan: str, num_samples: int, se
     return DurationFactors(
         of_op=_errors(step, spread, draws),
         of_class=np.exp(spread.speed_sd * slowest(folding.rank_class, folding.representative, draws)),
-        on_device={op.number: isinstance(op, Compute) and op.kind != "hook" for op in step.schedule.ops},
+        on_device={op.number: isinstance(op, Compute) and not is_wait(op) for op in step.schedule.ops},
         run_sd=spread.law.run_sd,
         noise=[_noise(role.segmented, plan, step.schedule.mesh.num_ranks, draws) for role in step.roles],
         call_sd=spread.call_sd,

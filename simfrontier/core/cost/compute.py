@@ -11,6 +11,7 @@ from simfrontier.core.codecs import Codec
 from simfrontier.core.dtypes import DTYPE_BYTES
 from simfrontier.core.machine import Machine, NarrowType
 from simfrontier.core.program import (
+    HOST,
     HYBRIDEP,
     NEWTON_SCHULZ_STEPS,
     Collective,
@@ -119,7 +120,8 @@ class Kernel(NamedTuple):
         before a kernel."""
         kind = kind_of(op)
         if isinstance(kind, WaitKind):
-            return cls(0.0, 0.0, machine.host.hook_s if op.lane == "host" else 0.0, 0.0)
+            host_s = getattr(machine.host, kind.host) if kind.host is not None and op.lane == HOST else 0.0
+            return cls(0.0, 0.0, host_s, 0.0)
         if isinstance(kind, MeasuredKind):
             known = machine.kernels.measured[op.name]
             fixed_s = known.seconds if kind.is_pause and not known.num_bytes else 0.0

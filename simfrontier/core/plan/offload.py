@@ -14,7 +14,7 @@ from typing import Final, TypeGuard
 
 from simfrontier.core.plan.program import Item, Place, Placed, Program, token_tensor
 from simfrontier.core.plan.tensors import Tensors
-from simfrontier.core.program import Collective, Compute, Exchange, Ref, Tensor
+from simfrontier.core.program import Collective, Compute, Exchange, Ref, Tensor, is_wait
 
 OUT, BACK = "offload", "reload"  # kinds of ops, and the names of their lanes
 AFTER: Final = ("backward", "weight_gradients")  # labels of the calls that read what a forward has kept
@@ -147,6 +147,6 @@ def _calls(items: Placed) -> Iterator[tuple[Place, list[Item]]]:
 
 def _is_whole_kernel(item: Item) -> TypeGuard[Compute]:
     """Return whether an item is a kernel, or the last piece of one."""
-    if not isinstance(item, Compute) or item.lane != "compute" or item.kind == "hook":
+    if not isinstance(item, Compute) or item.lane != "compute" or is_wait(item):
         return False
     return item.piece is None or item.piece.number + 1 == item.piece.parts

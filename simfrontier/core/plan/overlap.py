@@ -80,6 +80,22 @@ def synchronise_layers(program: Program) -> Program:
     return Program(out, program.tensors)
 
 
+def synchronise_experts(program: Program) -> Program:
+    """Make the host launch the kernels of a layer of experts, and then wait for the numbers of rows of the next one
+    before it issues the next dispatch. In the backward the numbers are known: there it only launches."""
+    out: Placed = []
+    for place, item in program.items:
+        if isinstance(item, Compute):
+            is_backward = item.named.part == "backward"
+            if item.kind == "dispatch" and not is_backward:
+                out.append((place, Compute(kind="launch", name="experts", lane=HOST)))
+                out.append((place, Compute(kind="await_rows", name="experts", reads=item.reads, lane=HOST)))
+            elif item.kind == "combine" and is_backward:
+                out.append((place, Compute(kind="launch_backward", name="experts", lane=HOST)))
+        out.append((place, item))
+    return Program(out, program.tensors)
+
+
 def in_pieces_with_products(plan: Plan, engine: Engine) -> frozenset[Purpose]:
     """Return the purposes of the moves that are split into pieces: if the engine overlaps, the purposes that block the
     compute lane."""

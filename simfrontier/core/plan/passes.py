@@ -15,7 +15,14 @@ from itertools import pairwise
 from typing import TypeGuard
 
 from simfrontier.core.plan.moves import Hop
-from simfrontier.core.plan.overlap import inputs_first, overlap, statistics_beside, synchronise_layers, weights_first
+from simfrontier.core.plan.overlap import (
+    inputs_first,
+    overlap,
+    statistics_beside,
+    synchronise_experts,
+    synchronise_layers,
+    weights_first,
+)
 from simfrontier.core.plan.plan import Engine, Plan, Purpose
 from simfrontier.core.plan.program import Hook, Item, Move, Place, Placed, Program, StreamWait, token_tensor
 from simfrontier.core.program import Compute, Ref, gathered_name
@@ -403,4 +410,6 @@ def passes_of(engine: Engine, plan: Plan) -> list[Callable[[Program], Program]]:
             passes.append(statistics_beside)
         if engine.synchronise == "layer":
             passes.append(synchronise_layers)
+    if engine.synchronise == "experts":
+        passes.append(synchronise_experts)
     return passes

@@ -283,8 +283,10 @@ class Engine:
     TORCH_NCCL_BLOCKING_WAIT=1: the host issues nothing until each call has ended. With `synchronise` = `layer` the host
     waits for all streams of the device before and after each layer, forward and backward (`synchronize` of DeepSpeed's
     activation checkpointing, `synchronize_each_layer` of GPT-NeoX): nothing is prefetched, and no gradient is reduced,
-    across layers. `copies`: where weights are copied out of the buffers of their gathers, and gradients into those of
-    their reductions: on the lane of the collective (DeepSpeed's streams), or of the computation (FSDP2: torch/
+    across layers. With `experts` it waits in the forward of each layer of experts for the numbers of their rows, and so
+    is never further ahead of the device than it takes to launch such a layer (`machine.Host`). `copies`: where weights
+    are copied out of the buffers of their gathers, and gradients into those of their reductions: on the lane of the
+    collective (DeepSpeed's streams), or of the computation (FSDP2: torch/
     distributed/fsdp/_fully_shard/_fsdp_collectives.py).
     """
 
@@ -300,7 +302,7 @@ class Engine:
     overlap: bool = True
     blocking: Literal["host", "stream"] = "stream"
     step_reduction: Literal["overlap", "end"] = "overlap"
-    synchronise: Literal["never", "layer"] = "never"
+    synchronise: Literal["never", "experts", "layer"] = "never"
     copies: Literal["collective", "compute"] = "collective"
 
     def on_ranks(self, data_ranks: int, tensor_ranks: int) -> Engine:

@@ -49,6 +49,7 @@ from simfrontier.core.program.kinds import (
     Phase as Phase,
     has_products as has_products,
     is_product as is_product,
+    is_wait as is_wait,
     is_work as is_work,
     kind_of as kind_of,
     model_kind as model_kind,

@@ -16,8 +16,7 @@ from itertools import count
 
 from simfrontier.core.program.expansion import AbsoluteRefs, UnrolledProgram
 from simfrontier.core.program.ir import Collective, Compute, Exchange, Op, Ref, Role, Schedule, Tensor
-from simfrontier.core.program.kinds import is_copy, kind_of
-from simfrontier.core.program.op_kind import WaitKind
+from simfrontier.core.program.kinds import is_copy, is_wait
 from simfrontier.core.program.roles import sequence_of
 
 WORTH_IT = 3  # micro-batches of a step, the first of which often differs from the others
@@ -178,7 +177,7 @@ BOTH_WAYS = (("src", "dst"), ("back_src", "back_dst"))
 
 def _moves(op: Op) -> bool:
     """Return whether an op only moves data or waits, without computing anything."""
-    return is_copy(op) or isinstance(kind_of(op), WaitKind)
+    return is_copy(op) or is_wait(op)
 
 
 def _strands(op: Op, tensors: Mapping[str, Tensor]) -> list[list[Operand]]:

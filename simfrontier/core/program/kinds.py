@@ -230,9 +230,19 @@ NEWTON_SCHULZ: Final = OrthogonalKind(
     name="newton_schulz", words="orthogonalisation (Muon)", traffic=cost.newton_schulz
 )
 
-# ── communication, and waits ──
+# ── the host's code, waits, and communication ──
 
-HOOK: Final = WaitKind(name="hook", words="hooks of the host", traffic=cost.nothing)
+WAITS: Final = (
+    WaitKind(name="hook", words="hooks of the host", traffic=cost.nothing, host="hook_s"),
+    WaitKind(name="launch", words="launches of experts", traffic=cost.nothing, host="experts_s"),
+    WaitKind(
+        name="launch_backward",
+        words="launches of experts' backward",
+        traffic=cost.nothing,
+        host="experts_backward_s",
+    ),
+    WaitKind(name="await_rows", words="the host's waits for numbers of rows", traffic=cost.nothing),
+)
 COLLECTIVES: Final = (
     CallKind(name="all_gather", words="all-gathers"),
     CallKind(name="reduce_scatter", words="reduce-scatters", sums=True),
@@ -254,7 +264,7 @@ KINDS: Final[Mapping[str, OpKind]] = {
     kind.name: kind
     for kind in (
         *(*PRODUCTS, *NORMS, HEAD_NORM, *POINTWISE, *EXPERTS, *EMBEDDING, LOSS, *LOSS_PARTS),
-        *(*COPIES, NORM, *STEPS, NEWTON_SCHULZ, AVERAGE, HOOK, *COLLECTIVES, EXCHANGE, MEASURED, PAUSE, CALL),
+        *(*COPIES, NORM, *STEPS, NEWTON_SCHULZ, AVERAGE, *WAITS, *COLLECTIVES, EXCHANGE, MEASURED, PAUSE, CALL),
         *added("op_kinds", ModelKind),
     )
 }
@@ -293,6 +303,11 @@ def has_products(name: str) -> bool:
     unknown name."""
     kind = KINDS.get(name)
     return isinstance(kind, ModelKind) and kind.products is not None
+
+
+def is_wait(op: Op) -> bool:
+    """Return whether an op is host code or a wait, which no device computes."""
+    return isinstance(KINDS[op.kind], WaitKind)
 
 
 def is_copy(op: Op) -> bool:

@@ -185,7 +185,10 @@ class AverageKind(OpKind):
 
 @dataclass(frozen=True, kw_only=True)
 class WaitKind(OpKind):
-    """A wait: a hook of the host that waits for the inputs of a module, or a wait on a stream."""
+    """Host code or a wait: a hook of the host that waits for the inputs of a module, launches of kernels, or a wait on
+    a stream. `host`: the time of `machine.Host` that it takes on the host's lane (None: it only waits)."""
+
+    host: Literal["hook_s", "experts_s", "experts_backward_s"] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

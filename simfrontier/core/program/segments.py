@@ -5,8 +5,9 @@ A call, or a part of it, may be a segment under these conditions: it shares no c
 does not block the host, uses no memory pool, and is closed, which means that its ops on other lanes than `compute`
 start after its first op on `compute` and end before its last one. All other calls with ops on these lanes must be
 closed, too. Then ops outside the segment can wait only for its last op, and only its first op can wait for ops on
-another lane, so that its ops run without interruption. A call that does not meet these conditions is divided into
-several segments; if these are not closed either, each of its ops is a node.
+another lane, so that its ops run without interruption. A call with ops of the host is divided around these. A call that
+does not meet these conditions is divided into several segments; if these are not closed either, each of its ops is a
+node.
 """
 
 from __future__ import annotations
@@ -35,6 +36,11 @@ class Segment(NamedTuple):
     end: int
 
 
+def _of_device(call: Call) -> list[Op]:
+    """Return the ops of a call that do not run on the host."""
+    return [op for op in call.ops if op.lane != HOST]
+
+
 class StandIns:
     """Representative ops for the segments of a role's calls, one op per segment. It accesses those tensors of the
     segment that ops on other lanes access, too."""
@@ -50,7 +56,7 @@ class StandIns:
         self._plain = {
             number
             for number, call in calls.items()
-            if not open_lanes[number] and len(call.ops) > 1 and all(map(self._is_plain, call.ops))
+            if open_lanes[number] <= {HOST} and len(call.ops) > 1 and all(map(self._is_plain, _of_device(call)))
         }
         self._known: dict[Segment, Compute | None] = {}
         self._parts: dict[tuple[int, frozenset[int]], list[Segment]] = {}  # by block and cuts
@@ -64,7 +70,8 @@ class StandIns:
         return self._parts[key]
 
     def _divided(self, call: Call, cuts: Collection[int]) -> list[Segment]:
-        edges = pairwise((0, *sorted(cuts), len(call.ops)))
+        at_host = [place + side for place, op in enumerate(call.ops) if op.lane == HOST for side in (0, 1)]
+        edges = pairwise(sorted({0, *cuts, *at_host, len(call.ops)}))
         parts = [Segment(call.block, begin, end) for begin, end in edges]
         if all(self._may_be_node(call, part) for part in parts):
             return parts
@@ -78,8 +85,8 @@ class StandIns:
         return self._known[segment]
 
     def _may_be_node(self, call: Call, segment: Segment) -> bool:
-        is_kernel = segment.end - segment.begin == 1 and call.ops[segment.begin].lane == LANE
-        return is_kernel or self.of(call, segment) is not None
+        is_op = segment.end - segment.begin == 1 and call.ops[segment.begin].lane in (LANE, HOST)
+        return is_op or self.of(call, segment) is not None
 
     def _made(self, call: Call, segment: Segment) -> Compute | None:
         ops = call.ops[segment.begin : segment.end]

@@ -28,6 +28,7 @@ from simfrontier.answers.step import (
 )
 from simfrontier.answers.study import versions
 from simfrontier.base.arrays import Floats
+from simfrontier.core.program import KINDS, WaitKind
 from simfrontier.interfaces.report.against_runs import explained_table, rate_words, rates_table, ratio_words
 from simfrontier.interfaces.report.phrases import percent, quantity, signed_seconds
 from simfrontier.interfaces.report.render import page_of, said
@@ -49,6 +50,7 @@ _SHADES: Mapping[PathLevel, tuple[str, ...]] = {  # the darker the larger; as ev
     "package": ("#F2C14E", "#F6D484", "#FAE7B9"),
     "device": ("#54708C", "#7F96AD", "#A9BACA", "#CBD6E0"),
 }
+_IDLE = (WAIT, IDLE_TIME, *(kind.name for kind in KINDS.values() if isinstance(kind, WaitKind)))
 _CODED = ("encode", "decode", "decode_sum", "permute", "slice", "merge")  # work that only messages ask for
 _CHANGES = {  # name and colour of each kind
     "link": ("links", "#A4243B"),
@@ -162,7 +164,7 @@ def _colours(parts: Sequence[tuple[str, PathLevel]]) -> list[str]:
     are darker."""
     out, used = [], Counter[PathLevel]()
     for kind, level in parts:
-        if kind in (WAIT, IDLE_TIME) or kind in _CODED:
+        if kind in _IDLE or kind in _CODED:
             out.append(CODEC if kind in _CODED else IDLE)
         else:
             out.append(_SHADES[level][min(used[level], len(_SHADES[level]) - 1)])

@@ -189,11 +189,14 @@ def test_a_published_run_that_is_far_off_itself_is_called_so(run: str, is_outsid
     assert ran.code == 0 and ("outside its interval" in ran.out) is is_outside
 
 
-@pytest.mark.parametrize(("micro_batch", "is_apart"), [(1, True), (4, False)])
-def test_a_simulated_step_that_is_another_one_is_called_so(micro_batch: int, is_apart: bool) -> None:
-    """Of experts with few tokens, for which the host is slower than the device; it is not simulated."""
-    job = ("--model", "qwen3-30b-a3b", "--machine", "h100-node", "--nodes", "8", "--plan", "ep 8", "--batch", "1024")
-    settings = ("--set", "model.precision=bf16", "--set", f"training.micro_batch={micro_batch}")
+@pytest.mark.parametrize(
+    ("model", "plan", "is_apart"), [("llama-3-8b", "hsdp", True), ("qwen3-30b-a3b", "ep 8", False)]
+)
+def test_a_simulated_step_that_is_another_one_is_called_so(model: str, plan: str, is_apart: bool) -> None:
+    """FSDP2's products are slower beside its gathers than simulated; a host that is slower than the device because of
+    experts with few tokens is simulated."""
+    job = ("--model", model, "--machine", "h100-node", "--nodes", "8", "--plan", plan, "--batch", "128")
+    settings = ("--set", "model.precision=bf16", "--set", "training.micro_batch=1")
     ran = invoke("explain", *job, *settings, "--against", "runs")
     assert ran.code == 0 and ("The simulated step is ×0." in ran.out) is is_apart
 

@@ -12,18 +12,20 @@ from simfrontier.core.cost import Pricing, price
 from simfrontier.core.engine import simulate
 from simfrontier.core.engine.timeline import view_of
 from simfrontier.core.machine import load_machine
-from simfrontier.core.program.ir import Compute, Schedule
+from simfrontier.core.program.ir import HOST, Compute, Schedule
 from simfrontier.core.program.segments import SegmentedProgram, segmented
 from tests.core.engine.kernels import NAMES, kernel, of
 
 
 @st.composite
 def schedules(draw: st.DrawFn) -> Schedule:
-    """Calls of one to six kernels on two lanes, mostly on `compute`, with any operands."""
+    """Calls of one to six kernels on two lanes, mostly on `compute`, and waits of the host, with any operands."""
     some = st.text(alphabet=NAMES, max_size=2).map(lambda text: "".join(sorted(set(text))))
 
     def op(number: int) -> Compute:
-        lane = draw(st.sampled_from(("compute", "compute", "compute", "side")))
+        lane = draw(st.sampled_from(("compute", "compute", "compute", "compute", "side", HOST)))
+        if lane == HOST:
+            return replace(kernel(str(number), lane, draw(some)), kind="hook")
         return kernel(str(number), lane, draw(some), draw(some), draw(some))
 
     blocks = [tuple(op(10 * i + j) for j in range(draw(st.integers(1, 6)))) for i in range(draw(st.integers(1, 3)))]

@@ -17,8 +17,8 @@ from simfrontier.core.engine import passed
 from simfrontier.core.machine import load_machine
 from simfrontier.core.plan import build, make_plan
 from simfrontier.core.plan.families import FAMILIES
-from simfrontier.core.program import Collective, Compute, Schedule, check, expand, is_product, matmul_shape
-from simfrontier.core.workload import GptShape, gpt
+from simfrontier.core.program import Collective, Compute, Schedule, check, expand, is_product, is_wait, matmul_shape
+from simfrontier.core.workload import Checkpointing, GptShape, gpt
 from tests.real.grids import EXPERTS
 from tests.real.schedules import PLAIN
 
@@ -168,6 +168,28 @@ def test_dispatches_overlap_with_the_computation_of_another_micro_batch() -> Non
     runs beside the first backward, the third beside the second: all but those of the first forward and of the last
     backward are hidden."""
     assert units(overlap=False) - units(overlap=True) == 2 * (12 + 12)
+
+
+@pytest.mark.parametrize("launch_s", [0.5, 40.0])
+@pytest.mark.parametrize("checkpointing", ["none", "full"])
+def test_a_host_that_waits_for_rows_is_a_layer_ahead_at_most(checkpointing: Checkpointing, launch_s: float) -> None:
+    """If every op of the device takes a second, launches of half a second are hidden; if a launch takes longer than all
+    ops of a layer, they follow one another without a pause."""
+    plan = options()
+    mesh = plan.mesh(1, per_node=1, per_package=1)
+    made = make_plan("megatron", plan, mesh)
+    work = gpt(BALANCED, BATCH, checkpointing, precision="bf16")
+    free, held = (build(work, made, mesh, replace(PLAIN, synchronise=each), 3) for each in ("never", "experts"))
+    assert check(held).is_clean
+    program = expand(held, held.roles[0])
+    launches = [at for at, op in enumerate(program.ops) if op.kind in ("launch", "launch_backward")]
+    assert len(launches) == 3 * BALANCED.num_layers * (3 if checkpointing == "full" else 2)
+    seconds = [launch_s if at in launches else float(not is_wait(op)) for at, op in enumerate(program.ops)]
+    _, end = passed(program.before, seconds)
+    if launch_s < 1.0:
+        assert max(end) == len(expand(free, free.roles[0]).ops)
+    else:
+        assert end[launches[-1]] == len(launches) * launch_s
 
 
 def test_experts_are_reduced_over_the_data_ranks_that_are_left() -> None:

@@ -48,7 +48,7 @@ engines = st.sampled_from([*ENGINES.values(), FAR_AHEAD]) | st.builds(
     granularity=st.sampled_from(["module", "layer"]),
     overlap=st.booleans(),
     step_reduction=st.sampled_from(["overlap", "end"]),
-    synchronise=st.sampled_from(["never", "layer"]),
+    synchronise=st.sampled_from(["never", "experts", "layer"]),
     copies=st.sampled_from(["collective", "compute"]),
 )
 
@@ -87,7 +87,7 @@ def test_few_micro_batches_make_the_schedule_of_many(
         granularity=st.sampled_from(["module", "layer"]),
         overlap=st.booleans(),
         step_reduction=st.sampled_from(["overlap", "end"]),
-        synchronise=st.sampled_from(["never", "layer"]),
+        synchronise=st.sampled_from(["never", "experts", "layer"]),
         copies=st.sampled_from(["collective", "compute"]),
     ),
     st.integers(35, 42),

@@ -17,7 +17,7 @@ from simfrontier.core.cost import price
 from simfrontier.core.dtypes import DTYPE_BYTES
 from simfrontier.core.machine import AttentionKernel, Machine, catalog, is_machine, machine_named
 from simfrontier.core.plan import FAMILIES, Engine, build, make_plan
-from simfrontier.core.program import Compute, Mesh, phase_of
+from simfrontier.core.program import Compute, Mesh, is_wait, phase_of
 from simfrontier.core.workload import MODELS, GptShape, gpt, neox_flops
 from simfrontier.inputs.measured import KernelRow, RateRow
 
@@ -135,7 +135,7 @@ def training_flops_per_s(machine: Machine, shape: GptShape, micro_batch: int = M
     seconds = sum(
         priced.of(op).works[0].alone_s
         for call, op in schedule.roles[0].instances()
-        if isinstance(op, Compute) and op.kind != "hook" and phase_of(call, schedule) != "end"
+        if isinstance(op, Compute) and not is_wait(op) and phase_of(call, schedule) != "end"
     )
     return neox_flops(shape, micro_batch, recomputed=True) / seconds
 

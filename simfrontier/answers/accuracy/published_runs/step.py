@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, Literal
@@ -69,7 +68,7 @@ class JobStep:
         self._small.reprice(prices, machine)
         if self.job.rate.layer:
             return replace(estimate(self.case, self._small), step_s=self._layer_s, floor_s=0.0)
-        whole = self._launched(self._sharing(estimate(self.case, self._small)))
+        whole = self._sharing(estimate(self.case, self._small))
         steps = self.job.steps
         return replace(whole, step_s=steps * whole.step_s, floor_s=steps * whole.floor_s) if steps != 1.0 else whole
 
@@ -93,17 +92,6 @@ class JobStep:
         products = alone.products_s / alone.busy_s if machine.kernels.persistent and beside and held else 0.0  # share
         loss = products + (1.0 - products) * held / max(1, machine.device.num_compute_units - held)
         return replace(alone, step_s=max(alone.step_s, alone.busy_s + beside * loss))
-
-    def _launched(self, whole: Estimate) -> Estimate:
-        """Return the estimate with micro-batches that take at least as long as the host of a rank takes for its layers
-        of experts: it waits for the numbers of rows in each of them, and so is never far ahead of the device."""
-        case, host = self.case, self._small.prices.machine.host
-        if not isinstance(case.shape, GptShape) or not case.shape.num_expert_layers:
-            return whole
-        layers = math.ceil(case.shape.num_expert_layers / case.stages)
-        passes = layers * (case.grad_accum + (case.stages - 1) / case.chunks)
-        host_s = passes * (host.experts_s * (1.0 + case.recomputed_share) + host.experts_backward_s)
-        return replace(whole, step_s=max(whole.step_s, host_s + whole.end_s))
 
     @property
     def timed(self) -> TimedStep:

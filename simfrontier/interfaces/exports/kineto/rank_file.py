@@ -28,6 +28,7 @@ from simfrontier.core.program import (
     ExpandedProgram,
     Op,
     Schedule,
+    is_wait,
 )
 from simfrontier.core.trace import kineto as form
 
@@ -157,7 +158,7 @@ class ClassTrace:
         """Host calls that submit work to the device's streams, in order."""
         begin, end = self.begin_end_us
         times = zip(self.walk.ops, begin, end, strict=True)
-        takes_time = [not (isinstance(op, Compute) and op.kind == "hook") or e > b for op, b, e in times]
+        takes_time = [not is_wait(op) or e > b for op, b, e in times]
         return list(stream_calls(self.walk.program, takes_time))
 
     @cached_property

@@ -48,8 +48,7 @@ def test_hosts_that_launch_layers_of_experts_bound_a_step() -> None:
     cells |= {"batch": "256", "seq": "4096", "micro_batch": "1", "precision": "bf16", "system": "NeMo"}
     for checkpointing, layer_s in (("none", 11.0e-3), ("full", 15.2e-3)):
         step = step_of(run(**cells, checkpointing=checkpointing, notes="NCCL all-to-all"))
-        assert step.estimate.step_s - step.estimate.end_s == pytest.approx(65 * 47 * layer_s)
-        assert 0.01 < step.estimate.end_s < 0.1
+        assert 0.01 < step.estimate.step_s - 65 * 47 * layer_s < 0.1
     free = replace(step.machine, host=replace(step.machine.host, experts_s=0.0, experts_backward_s=0.0))
     assert step.on(free).step_s < 0.5 * step.estimate.step_s
     graphs = step_of(run(**cells, checkpointing="none", notes="HybridEP, TE graphs")).machine.host
