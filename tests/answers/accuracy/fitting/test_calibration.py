@@ -53,7 +53,7 @@ def test_a_library_takes_the_numbers_as_fitted_with_their_interval() -> None:
     (number,) = [one for one in library.provenance() if one.key == "ring.hop_between_nodes_s"]
     assert (number.value, number.kind) == (CALIBRATION.library["ring.hop_between_nodes_s"], "fitted")
     assert number.source.startswith("fit of rings: frontier, today; 90 % interval 8")
-    assert number.source.endswith(" us")
+    assert number.source.endswith(" µs")
 
 
 def test_a_calibration_is_read_back_as_it_was_written(tmp_path: Path) -> None:
