@@ -50,7 +50,7 @@ def test_a_replayed_file_takes_as_long_as_the_plan_that_it_came_from(exported: P
     assert (made.spans, made.digest, made.members) == (whole.spans, whole.digest, whole.members)
     assert row["step_time_s"] == pytest.approx(made.step_s, abs=1e-9)
     assert (row["devices"], row["machine"], row["schedule_digest"]) == (8, "toy-cluster", made.digest)
-    spent = [row[f"exposed_{part}_s"] for part in ("inter_node", "intra_node", "package", "codec", "idle")]
+    spent = [row[f"exposed_{part}_s"] for part in ("inter_node", "intra_node", "package", "codec", "host", "idle")]
     assert row["compute_time_s"] + sum(spent) == pytest.approx(row["step_time_s"], rel=1e-9)
     assert row["fits"] is True and row["findings"] == []
 

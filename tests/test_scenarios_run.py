@@ -84,7 +84,7 @@ def test_a_step_is_compute_and_what_is_exposed(toy_run: Path) -> None:
         assert step >= float(row["bound_s"]) * (1 - 1e-9)
         parts = sum(
             float(row[f"exposed_{part}_s"])
-            for part in ("inter_node", "intra_node", "package", "codec", "idle", "variation")
+            for part in ("inter_node", "intra_node", "package", "codec", "host", "idle", "variation")
         )
         assert parts == pytest.approx(exposed, rel=1e-9, abs=1e-12)
 

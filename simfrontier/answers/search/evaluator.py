@@ -25,7 +25,7 @@ from simfrontier.inputs.scenario import Case, Scenario, options_of
 
 Table = Mapping[str, Any]
 SLACK = 1.1  # estimates of memory are as much as this off; what fits is known where it is simulated
-PARTS: tuple[str, ...] = ("compute", "inter_node", "intra_node", "package", "codec", "idle")
+PARTS: tuple[str, ...] = ("compute", "inter_node", "intra_node", "package", "codec", "host", "idle")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,10 +22,19 @@ SLOWED = "slowed"  # kind of the time by which kernels are longer than alone
 IDLE = "idle"  # kind of the time in which the rank does nothing
 _LEAST = 1e-12  # of a step: a part that is shorter is a difference by rounding
 
-Spent = Literal["compute", "inter_node", "intra_node", "package", "codec", "idle"]
-_ORDER: tuple[Spent, ...] = ("compute", *LEVELS, "codec")  # a moment belongs to the first of these that is active
-_OF_HOST = len(_ORDER)  # in the order: ops of the host, whose time is idle
-KERNELS_FIRST: tuple[Spent, ...] = ("compute", "codec", *LEVELS)  # or, where work on any lane hides communication
+Spent = Literal["compute", "inter_node", "intra_node", "package", "codec", "host", "idle"]
+_ORDER: tuple[Spent, ...] = (
+    "compute",
+    *LEVELS,
+    "codec",
+    "host",
+)  # a moment belongs to the first of these that is active
+KERNELS_FIRST: tuple[Spent, ...] = (
+    "compute",
+    "codec",
+    *LEVELS,
+    "host",
+)  # or, where work on any lane hides communication
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,8 +43,8 @@ class Exposure:
 
     `compute`: a kernel of the compute lane runs. Otherwise the time is attributed to the coarsest collective that the
     rank executes or waits in, or the exchange that it executes; else to local work of another lane (`codec`: encoding,
-    decoding, reordering, and copies to the host and back); else to `idle`, which includes the pipeline bubble, in which
-    a rank waits for other stages, and the time in which a rank waits for its host.
+    decoding, reordering, and copies to the host and back); else to the code of the `host`; else to `idle`, which
+    includes the pipeline bubble, in which a rank waits for other stages.
     """
 
     compute: float
@@ -43,6 +52,7 @@ class Exposure:
     intra_node: float
     package: float
     codec: float
+    host: float
     idle: float
 
 
@@ -115,7 +125,6 @@ def time_spent(step: SimulatedStep) -> TimeSpent:
             found += _kernels(step, mine, float(sweep.lengths[active].sum()))
         else:
             found += _parts(step, spent, mine, sweep.seconds_of_each(mine, active))
-    found += _parts(step, "idle", *sweep.of_host())
     idle_s = float(sweep.lengths[~sweep.taken].sum())
     if idle_s > _LEAST * step.step_s:
         found.append(TimePart(spent="idle", kind=IDLE, axes=(), level="device", seconds=idle_s, calls=0))
@@ -146,21 +155,11 @@ class _Sweep:
         """
         for spent in order:
             mine = np.flatnonzero(self.kinds == _ORDER.index(spent))
-            yield spent, mine, self._active(mine)
-
-    def of_host(self) -> tuple[Ints, Floats]:
-        """Return the host's ops, and for each the seconds attributed to it: those in which the device does nothing.
-        Their intervals are then no longer available."""
-        mine = np.flatnonzero(self.kinds == _OF_HOST)
-        return mine, self.seconds_of_each(mine, self._active(mine))
-
-    def _active(self, mine: Ints) -> NDArray[np.bool_]:
-        """Return the available intervals in which one of these ops is active; these are then no longer available."""
-        change = np.bincount(np.searchsorted(self.times, self.begin[mine]), minlength=len(self.times))
-        change -= np.bincount(np.searchsorted(self.times, self.end[mine]), minlength=len(self.times))
-        active = (np.cumsum(change) > 0) & ~self.taken
-        self.taken |= active
-        return active
+            change = np.bincount(np.searchsorted(self.times, self.begin[mine]), minlength=len(self.times))
+            change -= np.bincount(np.searchsorted(self.times, self.end[mine]), minlength=len(self.times))
+            active = (np.cumsum(change) > 0) & ~self.taken
+            self.taken |= active
+            yield spent, mine, active
 
     def seconds_of_each(self, mine: Ints, active: NDArray[np.bool_]) -> Floats:
         """Divide the intervals among the active ops: each interval is attributed to the op that began first."""
@@ -175,13 +174,11 @@ class _Sweep:
 
 
 def _place(op: Op, step: SimulatedStep) -> int:
-    """Return the rank of the op in the order of attribution; the host's ops come last, and no time is attributed to
-    pauses.
-    """
+    """Return the rank of the op in the order of attribution; pauses come last: no time is attributed to them."""
     if isinstance(op, Compute):
         if op.kind == PAUSE.name:
-            return _OF_HOST + 1
-        return {"compute": 0, HOST: _OF_HOST}.get(op.lane, _OF_HOST - 1)
+            return len(_ORDER)
+        return _ORDER.index({"compute": "compute", HOST: "host"}.get(op.lane, "codec"))
     return _ORDER.index(step.level(op))
 
 
@@ -318,7 +315,7 @@ def part_words(spent: Spent, kind: str, axes: tuple[str, ...], level: PathLevel)
     """Return a part of a step's time in plain words: `exposed all-gathers over node × package × gcd (between nodes)`,
     `matrix products`."""
     words = op_words(kind, axes, level)
-    return words if spent in ("compute", "idle") else f"exposed {words}"
+    return words if spent in ("compute", "host", "idle") else f"exposed {words}"
 
 
 def op_words(kind: str, axes: tuple[str, ...], level: PathLevel) -> str:

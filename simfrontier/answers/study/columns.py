@@ -171,6 +171,7 @@ RESULTS: Final[tuple[Column, ...]] = (
     _exposed("intra_node", "inside a node"),
     _exposed("package", "inside a package"),
     _exposed("codec", "codec and reordering"),
+    _exposed("host", "the host's code"),
     _exposed("idle", "idle"),
     _counted("scales", "scales"),
     _counted("padding", "padding"),

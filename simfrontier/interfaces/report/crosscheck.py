@@ -25,7 +25,7 @@ from simfrontier.core.trace import (
 from simfrontier.interfaces.report import theme
 from simfrontier.interfaces.report.phrases import quantity
 from simfrontier.interfaces.report.render import as_html, page_of
-from simfrontier.interfaces.report.theme import marks
+from simfrontier.interfaces.report.theme import HOST, marks
 from simfrontier.interfaces.report.timeline import WAIT, bars_of, lane_bars, lanes_of
 
 SIM, REAL = "#8FB4D0", "#1F5F8B"
@@ -36,7 +36,7 @@ COLOURS = {
     "codec and reordering": theme.CODEC,
     **{kind.replace("_", "-"): colour for kind, colour in theme.COLLECTIVES.items()},
     OTHER_CALLS: theme.OTHER_COLLECTIVES,
-    "host": "#8C6D4F",
+    "host": HOST,
     WAIT: "#D9D9D9",
 }
 FAINT = 0.3  # of collectives that are too small to be judged

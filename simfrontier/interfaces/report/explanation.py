@@ -33,7 +33,7 @@ from simfrontier.interfaces.report.against_runs import explained_table, rate_wor
 from simfrontier.interfaces.report.phrases import percent, quantity, signed_seconds
 from simfrontier.interfaces.report.render import page_of, said
 from simfrontier.interfaces.report.table import Table, with_total
-from simfrontier.interfaces.report.theme import CODEC, IDLE, SECONDS, Figure, axis, figure, rows, told_bars
+from simfrontier.interfaces.report.theme import CODEC, HOST, IDLE, SECONDS, Figure, axis, figure, rows, told_bars
 
 LISTED_SHARE = 0.99  # of a step is listed part by part
 LITTLE = 1e-3  # of a step: changes that move it less are only named
@@ -50,7 +50,7 @@ _SHADES: Mapping[PathLevel, tuple[str, ...]] = {  # the darker the larger; as ev
     "package": ("#F2C14E", "#F6D484", "#FAE7B9"),
     "device": ("#54708C", "#7F96AD", "#A9BACA", "#CBD6E0"),
 }
-_IDLE = (WAIT, IDLE_TIME, *(kind.name for kind in KINDS.values() if isinstance(kind, WaitKind)))
+_OF_HOST = {kind.name for kind in KINDS.values() if isinstance(kind, WaitKind)}
 _CODED = ("encode", "decode", "decode_sum", "permute", "slice", "merge")  # work that only messages ask for
 _CHANGES = {  # name and colour of each kind
     "link": ("links", "#A4243B"),
@@ -164,8 +164,8 @@ def _colours(parts: Sequence[tuple[str, PathLevel]]) -> list[str]:
     are darker."""
     out, used = [], Counter[PathLevel]()
     for kind, level in parts:
-        if kind in _IDLE or kind in _CODED:
-            out.append(CODEC if kind in _CODED else IDLE)
+        if kind in (WAIT, IDLE_TIME) or kind in _OF_HOST or kind in _CODED:
+            out.append(HOST if kind in _OF_HOST else CODEC if kind in _CODED else IDLE)
         else:
             out.append(_SHADES[level][min(used[level], len(_SHADES[level]) - 1)])
             used[level] += 1

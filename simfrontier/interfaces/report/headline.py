@@ -12,7 +12,7 @@ from simfrontier.answers.study import PlanOutcome
 from simfrontier.interfaces.report.view import RATE, STEP, Row, StudyView, rate, result_row, step_s
 
 SURE = 0.9  # a ranking that fewer samples agree with is too close to call
-PARTS = ("inter_node", "intra_node", "package", "codec", "idle")  # of the columns exposed_PART_s
+PARTS = ("inter_node", "intra_node", "package", "codec", "host", "idle")  # of the columns exposed_PART_s
 SAME = 0.0005  # plans whose rates are nearer than this are called equal
 
 

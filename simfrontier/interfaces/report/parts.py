@@ -42,6 +42,7 @@ PARTS: dict[str, StepPart] = {  # by the fields of `answers.step.Exposure`
     "codec": StepPart(
         column="exposed_codec_s", name="codec and reordering", short="codec and reordering", colour=theme.CODEC
     ),
+    "host": StepPart(column="exposed_host_s", name="the host's code", short="host", colour=theme.HOST),
     "idle": StepPart(column="exposed_idle_s", name="idle", short="idle", colour=theme.IDLE),
 }
 

@@ -28,8 +28,8 @@ TERMS: Final[Mapping[str, tuple[str, str]]] = {
     "nominal": ("nominal", "without variation between devices and without errors of models"),
     "exposed": (
         "exposed communication",
-        "time in which a rank runs no kernel on its compute stream: it is in a collective, waits for one, encodes, or "
-        "is idle",
+        "time in which a rank runs no kernel on its compute stream: it is in a collective, waits for one or for its "
+        "host, encodes, or is idle",
     ),
     "bound": ("lower bound", "time below which no simulated step can be, from the fullest lane and the fullest link"),
     "bubble": ("pipeline bubble", "time in which a pipeline stage waits for another stage"),

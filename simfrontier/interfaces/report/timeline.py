@@ -12,7 +12,7 @@ from simfrontier.core.program import is_product
 from simfrontier.core.trace import Mark, Span, TraceFile
 from simfrontier.interfaces.report import theme
 from simfrontier.interfaces.report.phrases import quantity
-from simfrontier.interfaces.report.theme import spans
+from simfrontier.interfaces.report.theme import HOST, spans
 
 WAIT = "waiting for other ranks"
 SPAN_COLOURS = {
@@ -20,7 +20,7 @@ SPAN_COLOURS = {
     "other kernels": "#A9BACB",
     "codec and reordering": theme.CODEC,
     **{f"communication {theme.LEVEL_NAMES[level]}": colour for level, colour in theme.LEVEL_COLOURS.items()},
-    "host": "#8C6D4F",
+    "host": HOST,
     WAIT: "#D9D9D9",
 }
 MOST = 6000  # operations that a browser draws without delay; of more, short ones are joined

@@ -27,6 +27,7 @@ PARTS_IN_WORDS = {
     "intra_node": "communication inside a node",
     "package": "communication inside a package",
     "codec": "encoding and reordering",
+    "host": "the host's code",
     "idle": "idle",
 }
 

@@ -34,6 +34,7 @@ _PARTS = {
     "intra_node": "in a node",
     "package": "in a package",
     "codec": "codec",
+    "host": "host",
     "idle": "idle",
 }
 _LEAST = 5e-4  # of a step: a part that no plan has as much of is left out
