@@ -61,6 +61,10 @@ SENTENCES: Final = {
         "{sure:,} are sure, of which {sure_right:,} ({sure_share:.0f} %) are right, and {close:.0f} % are too close to"
         " call.",
     ),
+    "docs/comparison.md": (
+        "[{all.count:,} training runs, left out](accuracy.md#whole-training-runs): {all.mean:.1f} % mean,"
+        " {all.median:.1f} % median;",
+    ),
     "README.md": (
         "{dense.mean:.1f} % mean and {dense.median:.1f} % median error over {dense.count:,} published runs of dense"
         " models",

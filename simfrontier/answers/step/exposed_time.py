@@ -23,18 +23,9 @@ IDLE = "idle"  # kind of the time in which the rank does nothing
 _LEAST = 1e-12  # of a step: a part that is shorter is a difference by rounding
 
 Spent = Literal["compute", "inter_node", "intra_node", "package", "codec", "host", "idle"]
-_ORDER: tuple[Spent, ...] = (
-    "compute",
-    *LEVELS,
-    "codec",
-    "host",
-)  # a moment belongs to the first of these that is active
-KERNELS_FIRST: tuple[Spent, ...] = (
-    "compute",
-    "codec",
-    *LEVELS,
-    "host",
-)  # or, where work on any lane hides communication
+# A moment belongs to the first of these that is active; or, where work on any lane hides communication, of the second.
+_ORDER: tuple[Spent, ...] = ("compute", *LEVELS, "codec", "host")
+KERNELS_FIRST: tuple[Spent, ...] = ("compute", "codec", *LEVELS, "host")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
